@@ -51,7 +51,7 @@ SLOWEST = 5, 60         # s of the processor and of the clock that a mutant gets
 
 @dataclass
 class Module:
-    """What is mutated, and by what it is seen.
+    """Module to mutate, with the tests that see its mutations.
 
     Attributes:
         files: patterns of sources, below src.

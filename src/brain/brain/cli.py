@@ -50,7 +50,7 @@ class Verbs(TyperGroup):
 
 
 def _command(name: str, found: Any) -> Any:
-    """What an entry point gives, as a command: a function, or a Typer app with verbs of its own.
+    """Makes a command of what an entry point gives: a function, or a Typer app with verbs of its own.
 
     A function's attribute ``context_settings`` is passed on.
     """

@@ -26,7 +26,7 @@ WITHOUT = "or say router:=false"
 
 @dataclass(frozen=True)
 class RouterPlan:
-    """What is to be done about a router.
+    """Plan for a router: whether one is started, and how.
 
     Attributes:
         says: a line for whoever started launch; empty: nothing.
@@ -40,7 +40,7 @@ class RouterPlan:
 
 
 def plan(wanted: str, environment: Mapping[str, str]) -> RouterPlan:
-    """What is to be done where a router is ``wanted`` (``auto``, ``true`` or ``false``).
+    """Decides what to do where a router is ``wanted`` (``auto``, ``true`` or ``false``).
 
     Raises:
         LaunchProblem: one is needed and cannot be started from here.
@@ -92,7 +92,7 @@ def _elsewhere(settings: ZenohSettings, places: list[tuple[str, str, int]]) -> R
 
 
 def _meets(place: tuple[str, str, int], listen: tuple[str, ...]) -> bool:
-    """Whether a session that looks at a place comes to one that listens at one of the endpoints."""
+    """Tells whether a session that looks at a place comes to one that listens at one of the endpoints."""
     protocol, host, port = place
     for other_protocol, other_host, other_port in map(address, listen):
         everywhere = other_host in ("0.0.0.0", "::") and _is_here(host)
@@ -103,7 +103,7 @@ def _meets(place: tuple[str, str, int], listen: tuple[str, ...]) -> bool:
 
 
 def _is_here(host: str) -> bool:
-    """Whether an address, or one that a name stands for, is this machine's."""
+    """Tells whether an address, or one that a name stands for, is this machine's."""
     if host.startswith(LOOPBACK):
         return True
     try:

@@ -35,7 +35,7 @@ class _Region:
         self._change = node.client(f"{name}/change_state", "lifecycle_msgs/srv/ChangeState")
 
     def state(self, patience: float = ASKED) -> str:
-        """Where it is in its life. Raises NoAnswer, MessageError."""
+        """Asks for its lifecycle state. Raises NoAnswer, MessageError."""
         from brain_wire.messages import make
 
         return str(self._state.call(make(self._state.type.request), patience).current_state.label)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launch will need, looked for before the first process starts.
+"""Checks of what launch will need, made before the first process starts.
 
 What launch finds missing only when it comes to it ends launch itself, and leaves behind what runs already.
 """
@@ -16,14 +16,14 @@ class LaunchProblem(RuntimeError):
 
 
 def install(package: str) -> str:
-    """How a package comes onto the machine, in a few words."""
+    """Returns the remedy for a package that is missing: how to install it, in a few words."""
     if package in OF_THE_WORKSPACE:
         return "build the workspace with colcon and source its install/setup.bash"
     return f"apt install ros-{os.environ.get('ROS_DISTRO') or 'DISTRIBUTION'}-{package.replace('_', '-')}"
 
 
 def prefix_of(package: str) -> Path | None:
-    """Where a ROS 2 package is installed, by the ament index; None: it is not."""
+    """Finds the prefix in which a ROS 2 package is installed, by the ament index; None: it is not."""
     for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)):
         if (Path(prefix) / "share" / "ament_index" / "resource_index" / "packages" / package).is_file():
             return Path(prefix)

@@ -128,7 +128,7 @@ def _region(spec: ResolvedRegion) -> list[str]:
 
 
 def _says(cls: type[Region]) -> list[str]:
-    """What a region declares beside ports and parameters; see :mod:`brain_runtime.declared`."""
+    """Lists what a region declares beside ports and parameters; see :mod:`brain_runtime.declared`."""
     says = []
     if cls.network is not None:
         says.append(("network", f"`{cls.network.definition}`, on {' or '.join(cls.network.devices)}; a step within "

@@ -46,7 +46,7 @@ def _declare(arguments: Mapping[str, Argument]) -> list[DeclareLaunchArgument]:
 
 
 def description(*only: str, world: str | None = None, router: bool = False) -> LaunchDescription:
-    """What starts a graph's nodes.
+    """Builds the launch description that starts a graph's nodes.
 
     Args:
         only: what is wanted, as in :func:`brain_runtime.launching.chosen`; nothing: all nodes.
@@ -110,6 +110,6 @@ def zenoh_router(wanted: str) -> list:
 
 
 def router_description() -> LaunchDescription:
-    """What starts a Zenoh router alone."""
+    """Builds the launch description that starts a Zenoh router alone."""
     return LaunchDescription([*_declare(ROUTER_ARGUMENTS), OpaqueFunction(
         function=lambda context: zenoh_router(LaunchConfiguration("router").perform(context)))])

@@ -102,7 +102,7 @@ def _edges(found: dict[str, Any], namespace: str) -> list[Any]:
 
 
 def all_told(ear: Any, edges: Any) -> bool:
-    """Whether each region that is heard has told of its edges."""
+    """Tells whether each region that is heard has told of its edges."""
     edges.take()
     return not ear.regions.keys() - edges.told().keys()
 

@@ -46,7 +46,7 @@ def pages(top: Path) -> list[Path]:
 
 
 def made(top: Path) -> dict[Path, str]:
-    """What each page that has tables should be.
+    """Builds the text that each page with tables should have.
 
     Raises:
         TableError: a table, a result or a figure is not there.

@@ -32,7 +32,7 @@ COLORS = {"started": "dim", "ended": "yellow", "unhealthy": "yellow", "given up"
 
 
 class Host(str, Enum):
-    """What runs the regions."""
+    """Host of the regions."""
 
     zenoh = "zenoh"
     torch = "torch"
@@ -246,7 +246,7 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
 
 @dataclass(frozen=True)
 class Spoken:
-    """How `brain say` reaches a brain.
+    """Way by which `brain say` reaches a brain.
 
     Attributes:
         simulated: a simulated world can tell what there is to ask for.
@@ -262,7 +262,7 @@ class Spoken:
 
 
 def _spoken(simulated: bool, endpoint: str, secure: Path | None, domain: int, namespace: str) -> Spoken:
-    """How another terminal, without this one's environment, reaches the brain."""
+    """Builds the options by which another terminal, without this one's environment, reaches the brain."""
     from brain_wire.session import DEFAULT_ROUTER
 
     usual = DEFAULT_ROUTER if secure is None else DEFAULT_ROUTER.replace("tcp/", "tls/")

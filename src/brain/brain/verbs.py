@@ -65,7 +65,7 @@ def installed() -> dict[str, metadata.EntryPoint]:
 
 
 def lacking(name: str) -> str:
-    """What to tell a person where a verb of the table is not installed."""
+    """Returns the message for a verb of the table that is not installed, with the remedy."""
     package = VERBS[name].package
     return (f"`brain {name}` is in the package {package}, which is not installed for {sys.executable}; in a ROS 2 "
             f"workspace: python -m colcon build --packages-up-to brain {package}; without ROS: make venv")

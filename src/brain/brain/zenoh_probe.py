@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is at an endpoint of this machine or another: asked with Zenoh's first message, which needs no Zenoh here."""
+"""Probe of an endpoint of this machine or another, by Zenoh's first message; needs no Zenoh here."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ NOBODY, ROUTER, PEER, OTHER = "nobody", "router", "peer", "other"
 
 
 def who(protocol: str, host: str, port: int) -> str:
-    """Who listens at a port: :data:`ROUTER`, a Zenoh :data:`PEER`, some :data:`OTHER` program, or :data:`NOBODY`.
+    """Tells who listens at a port: :data:`ROUTER`, a Zenoh :data:`PEER`, some :data:`OTHER` program, or :data:`NOBODY`.
 
     By TLS nothing is asked, since a secured router lets only those in who have credentials: what speaks TLS counts as
     the router.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the environment tells rmw_zenoh: where its sessions look for a router, and where a router would listen.
+"""Environment of rmw_zenoh: where its sessions look for a router, and where a router would listen.
 
 Read without Zenoh, since under ROS 2 Python has none; what ``rmw_zenoh_cpp`` makes of these variables is its own.
 """
@@ -31,7 +31,7 @@ class ZenohSettingsProblem(RuntimeError):
 
 @dataclass(frozen=True)
 class ZenohSettings:
-    """What matters for the question whether a router is needed, and which.
+    """Settings that decide whether a router is needed, and which.
 
     Attributes:
         sessions: endpoints at which rmw_zenoh's sessions look for their router.
@@ -49,7 +49,7 @@ class ZenohSettings:
 
 
 def read(environment: Mapping[str, str]) -> ZenohSettings:
-    """What the environment says.
+    """Reads the settings from the environment.
 
     Raises:
         ZenohSettingsProblem: see there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves alone: motor, and the brainstem, which alone publishes cmd_vel."""
+"""Movement alone: motor, and the brainstem, which alone publishes cmd_vel."""
 
 from brain.ros_launch import description
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides alone: language, the prefrontal cortex, and the action Seek."""
+"""Decisions alone: language, the prefrontal cortex, and the action Seek."""
 
 from brain.ros_launch import description
 

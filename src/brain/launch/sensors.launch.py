@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What senses alone, beside the eye: all that publishes sensor/features, such as the map of the room."""
+"""Sensors alone, beside the eye: all that publishes sensor/features, such as the map of the room."""
 
 from brain.ros_launch import description
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind a region's ports to compare it with: the same networks without spikes, and no networks."""
+"""Baselines behind a region's ports to compare it with: the same networks without spikes, and no networks."""

@@ -48,7 +48,7 @@ def segments(mask: np.ndarray) -> list[tuple[int, int]]:
 
 
 def outline(mask: np.ndarray) -> tuple[float, float]:
-    """How much of its bounding box a mask [H, W] fills, and the width of its top fifth as a share of the whole."""
+    """Measures which share of its bounding box a mask [H, W] fills, and which share of the width its top fifth has."""
     rows = np.flatnonzero(mask.any(1))
     part = mask[rows[0]:rows[-1] + 1]
     columns = np.flatnonzero(part.any(0))
@@ -58,7 +58,7 @@ def outline(mask: np.ndarray) -> tuple[float, float]:
 
 
 def facets(image: np.ndarray, mask: np.ndarray) -> float:
-    """How much better two flat faces explain the shading from left to right than a round side does; above 0: faces."""
+    """Computes how much better two flat faces than a round side explain shading from left to right; above 0: faces."""
     weight = mask.sum(0)
     columns = np.flatnonzero(weight >= max(2, weight.max() // 2))
     if len(columns) < 5:
@@ -88,7 +88,7 @@ class ColorVision(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        """Where the camera sits."""
+        """Place of the camera."""
 
         camera_x: float = parameter(CAMERA_FORWARD, "how far ahead of base_link the camera is", unit="m", low=-5.0,
                                     high=5.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the conventional prefrontal cortex remembers of objects: where they are, and the evidence for what they are.
+"""Memory of objects of the conventional prefrontal cortex: where they are, and the evidence for what they are.
 
 A fixed table float32[TRACKS, WIDTH] in the odometry's frame, so that it is part of a region's state.
 """
@@ -27,7 +27,7 @@ def empty() -> np.ndarray:
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:
-    """Which classes fit a color and a shape, 0 standing for any. bool[12]."""
+    """Returns a mask, bool[12], of the classes that fit a color and a shape; 0 stands for any."""
     mask = np.zeros((4, 3), bool)
     mask[slice(None) if color == 0 else color - 1, slice(None) if shape == 0 else shape - 1] = True
     return mask.ravel()
@@ -102,7 +102,7 @@ def _hidden(scan, bearing: float, distance: float) -> bool:
 
 
 def recall(tracks: np.ndarray, pose: tuple[float, float, float]) -> list[tuple[int, int, float, float, float]]:
-    """What is remembered, nearest first.
+    """Lists the objects that are remembered, nearest first.
 
     Returns:
         Color, shape, belief (0..1) that such an object is there, bearing (rad) and distance (m) from ``pose``.

@@ -184,7 +184,7 @@ DataPing = type("DataPing", (_Ping,), {
 
 
 def coders(name: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """What makes bytes of an array in a form, and an array of bytes."""
+    """Returns the encoder of a form, from array to bytes, and its decoder."""
     form = FORMS[name]
     if "codec" in form.port:
         codec = port_codecs.find(form.port["codec"])
@@ -196,7 +196,7 @@ def coders(name: str) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
 
 
 def measure(blocks: int, count: int, stop: Any, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-    """What each form costs, by turns.
+    """Measures the cost of each form, by turns.
 
     Args:
         blocks: of each form.

@@ -44,7 +44,7 @@ FOXGLOVE = {"sensor_msgs/msg/Image": "Image", "sensor_msgs/msg/CameraInfo": "Ima
 
 
 def seen(brain: ToyBrain, seconds: float) -> dict[str, Any]:
-    """What a listener that knows nothing of brains sees of one that runs.
+    """Lists the parts of a running brain that a listener sees who knows nothing of brains.
 
     Args:
         brain: the four toys.
@@ -99,7 +99,7 @@ def _parameters(node: Node) -> list[str]:
 
 
 def on_ros() -> dict[str, Any]:
-    """What rclpy's graph has of two regions on RosHost, as ``ros2 topic list`` asks for it."""
+    """Reads rclpy's graph of two regions on RosHost, as ``ros2 topic list`` asks for it."""
     nothing = dict.fromkeys(("nodes", "topics", "endpoints", "services", "processes", "hashes", "echo", "decode",
                              "parameters", "edges"))
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:

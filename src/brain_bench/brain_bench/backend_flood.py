@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much goes one way: from a region that publishes in each step to one that counts, and the same without a host.
+"""One-way throughput: from a region that publishes in each step to one that counts, and the same without a host.
 
 A message counts when a step of the other region has seen it: of what comes faster than that, the newest stays, as
 the quality of service of features says. ``python -m brain_bench.backend_flood ENDPOINT`` is the bare end that counts.
@@ -114,11 +114,11 @@ class RegionFlow:
         self._ids = itertools.count(1)
 
     def ready(self) -> bool:
-        """Whether messages come through."""
+        """Tells whether messages come through."""
         return self.flow(64, 0.05, 2.0)["n"] > 0
 
     def flow(self, size: int, seconds: float, patience: float = ANSWER) -> dict[str, Any]:
-        """What went one way in so many ``seconds``: ``sent``, ``n`` that came, and ``took`` (s)."""
+        """Measures one-way throughput for so many ``seconds``: ``sent``, ``n`` that came, and ``took`` (s)."""
         number = next(self._ids)
         self._flow.publish(messages.make(TYPE, data=json.dumps({"id": number, "size": size, "seconds": seconds})))
         until = time.monotonic() + patience
@@ -131,7 +131,7 @@ class RegionFlow:
 
 
 def region_flows(node: Any, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """What goes one way between the two regions, for each size. Raises TimeoutError."""
+    """Measures one-way throughput between the two regions, for each size. Raises TimeoutError."""
     side = RegionFlow(node)
     wait_for(side.ready, "what counts")
     return [side.flow(size, seconds) for size in sizes]

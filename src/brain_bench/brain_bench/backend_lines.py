@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``brain bench backends`` found, in lines for a person."""
+"""Results of ``brain bench backends``, in lines for a person."""
 from __future__ import annotations
 
 from typing import Any, Iterator

@@ -135,7 +135,7 @@ def dora_peer(folder: Path) -> OutsidePeer:
 
 
 def ros_files() -> list[Path]:
-    """What is to be sourced for rclpy and for the brain's messages: of an environment beside this one or here.
+    """Finds the setup files to source for rclpy and the brain's messages: of an environment beside this one or here.
 
     Raises:
         NoPeer: it is not there; says the remedy.

@@ -149,7 +149,7 @@ def _by_turns(sides: dict[str, Any], size: int, blocks: int, many: int, left_out
 
 def one_way(flows: dict[str, Callable[[Sequence[int], float], list[dict[str, Any]]]], sizes: Sequence[int], turns: int,
             seconds: float, left_out: dict[str, str], tell: Tell) -> list[dict[str, Any]]:
-    """What goes one way: messages and MB (10^6 bytes) a second that are seen at the other end, medians of the turns.
+    """Measures one-way throughput: messages and MB (10^6 bytes) a second seen at the other end, medians of the turns.
 
     Args:
         flows: by name of the side.

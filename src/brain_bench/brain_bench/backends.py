@@ -101,7 +101,7 @@ def _wanted(only: str) -> list[str]:
 
 
 def _known() -> dict[str, Any]:
-    """What was saved before; nothing where there is nothing."""
+    """Reads the figures that were saved before; empty where there are none."""
     from brain_runtime.command import saved
 
     path = Path(saved.FOLDER) / "backends.json"
@@ -138,7 +138,7 @@ def _toys(wanted: list[str], quick: bool, stop: Any, told: Callable[[str], None]
 
 def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Callable[[str], None]
             ) -> dict[str, Callable[[], Any]]:
-    """What measures each of the other experiments."""
+    """Returns the functions that measure the other experiments, by name."""
     def performance() -> dict[str, Any]:
         from brain_bench import backend_trips
         from brain_bench.backend_sides import NAMES, Sides

@@ -106,7 +106,7 @@ def wire(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round tr
 @app.command()
 def tls(blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 5,
         as_json: Json = False) -> None:
-    """What a secured brain costs: round trips through a secured router, beside those through a plain one."""
+    """Measures the cost of security: round trips through a secured router, beside those through a plain one."""
     from brain_runtime.command.terminal import Terminal
 
     from brain_bench import bench_tls
@@ -272,7 +272,7 @@ def steps(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")
           ablate: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="As in brain eval.")] = None,
           graph: Annotated[str, typer.Option(help="Graph whose networks are measured: a name or a path.")] = "brain",
           as_json: Json = False) -> None:
-    """What a step of each network costs on one core, while a robot is at work.
+    """Measures the cost of each network's step on one core, while a robot is at work.
 
     Multiply-accumulates (where real numbers come in) and accumulates (where spikes do) are counted apart. Exit status 0
     when the median of each network's whole step keeps the limit that its region declares. That needs a quiet core.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``brain bench backends`` measures: the same small brain on ZenohHost and as a static group of TorchHost.
+"""Experiments of ``brain bench backends``: the same small brain on ZenohHost and as a static group of TorchHost.
 
 Each experiment is one of the reasons for which the brain moved from ``torch.distributed`` to Zenoh, as something that
 could come out otherwise. Hosts are measured by turns.

@@ -59,7 +59,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
 
 
 def within(found: dict[str, Any]) -> dict[str, bool]:
-    """Which bounds are kept; a figure that is missing keeps none."""
+    """Checks which bounds are kept; a figure that is missing keeps none."""
     p95, memory = found["latency"]["p95"], found["pss_mb"]
     return {"ready_after": found["ready_after"] <= UP, "latency": p95 is not None and p95 <= LATENCY,
             "pss": all(mb is not None and mb <= (PSS_TORCH if found["torch"][name] else PSS)

@@ -53,7 +53,7 @@ def turns(rounds: int, ranks: int) -> Iterator[dict[str, dict[tuple[str, int], f
 
 
 def beside(found: Sequence[dict[str, dict[tuple[str, int], float]]]) -> list[dict[str, Any]]:
-    """What some turns say of each collective and size: medians over the turns (s), and ``ratio`` with its interval."""
+    """Summarizes turns by collective and size: medians over the turns (s), and ``ratio`` with its interval."""
     rows = []
     for name, size in found[0][BACKENDS[0]]:
         times = {backend: [turn[backend][name, size] for turn in found] for backend in BACKENDS}

@@ -181,7 +181,7 @@ def _do(kind: str, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What came out, for a person."""
+    """Formats the results for a person."""
     def shown(one: dict[str, Any]) -> str:
         return f"{one['f1']:.3f} (by robot {', '.join(f'{value:.2f}' for value in one['robots'])})"
 

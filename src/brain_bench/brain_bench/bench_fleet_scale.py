@@ -66,7 +66,7 @@ class Robots:
         self._stack.close()
 
     def do(self, what: str, **more: Any) -> list[dict[str, Any]]:
-        """What each process answers to an order.
+        """Sends an order to each process, and returns the answers.
 
         Raises:
             FleetScaleProblem: one has failed.
@@ -206,5 +206,5 @@ def _burst(robots: Robots, pid: int, each: int, tell: Callable[[str], None]) -> 
 
 
 def within(sizes: Sequence[dict[str, Any]]) -> bool:
-    """Whether orders were applied within a second, by 99 of 100 robots."""
+    """Checks that orders were applied within a second, by 99 of 100 robots."""
     return all(one["applied_p99"] <= 1.0 for one in sizes)

@@ -53,7 +53,7 @@ class Offers:
 
 
 def row(values: Iterable[np.ndarray], temperature: float) -> dict[str, float]:
-    """What a temperature makes of offers, on average.
+    """Averages the effect of a temperature on offers.
 
     Returns:
         ``entropy`` (nat), ``best`` and ``second`` (shares of draws), ``given_away`` (m, what the best is worth above
@@ -97,7 +97,7 @@ def headings(episodes: Annotated[int, typer.Option(min=1, help="How many episode
              seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 1,
              split: Annotated[Split, typer.Option(help="Rooms and sentences.")] = Split.val,
              as_json: Json = False) -> None:
-    """What Q-PFC's temperature changes of the choice among search headings, inside the range that it reaches."""
+    """Measures how Q-PFC's temperature changes the choice among search headings, inside the range that it reaches."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

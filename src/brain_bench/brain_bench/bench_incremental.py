@@ -92,7 +92,7 @@ def _do(plan: Plan) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What came out, for a person."""
+    """Formats the results for a person."""
     total = found["found"]
     told = [f"{total['clips']} clips of {total['minutes']:.0f} minutes, {total['share']:.0%} of them: "
             + ", ".join(f"{one['clips']} {one['rule']}" for one in total["by_rule"])]

@@ -137,7 +137,7 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What came out, for a person."""
+    """Formats the results for a person."""
     asked = found["joint"]
     told = [f"{one['name']}: F1 {one['f1']:.3f}" for one in found["alone"]]
     told.append(f"the small one that asks the large one: F1 {asked['f1']:.3f} with {asked['share']:.1%} of the "

@@ -69,7 +69,7 @@ class Run(NamedTuple):
     ground: str
 
     def path(self, folder: Path) -> Path:
-        """Where its episodes are kept."""
+        """Returns the file in which its episodes are kept."""
         return folder / self.ground / f"{(self.lesion or 'brain').replace(':', '-')}.jsonl"
 
 
@@ -83,7 +83,7 @@ def parts() -> dict[str, tuple[str, ...]]:
 
 
 def runs(only: Sequence[str] = ()) -> list[Run]:
-    """What there is to play, ground by ground, the whole brain first.
+    """Lists the runs there are to play, ground by ground, the whole brain first.
 
     Args:
         only: names of populations (``pfc.memory``), of what is done to all of them (``silent``), of lesions
@@ -117,7 +117,7 @@ def episodes(ground: Ground, split: str, seed: int, count: int) -> list[Any]:
 
 
 def made_with(run: Run, split: str, seed: int) -> dict[str, Any]:
-    """What the episodes of a file have in common, in its first line."""
+    """Returns the settings that all episodes of a file have in common; they are its first line."""
     from brain_eval.results import SUITES
 
     ground = GROUNDS[run.ground]
@@ -281,7 +281,7 @@ def _play_all(console: Any, left: list[tuple[Run, dict, list, list[float]]], pai
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What a report says of what was played, a line each."""
+    """Formats a report of what was played, a line each."""
     told = [f"whole brain, {row['ground']}: {row['all']['success']['count']} of {row['all']['n']}"
             for row in found["grounds"] if row["all"]]
     for row in (*found["populations"], *found["others"]):

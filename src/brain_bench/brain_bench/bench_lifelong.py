@@ -94,7 +94,7 @@ def summary(course: Course, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What came out, for a person."""
+    """Formats the results for a person."""
     def shown(values: Sequence[float]) -> str:
         return ", ".join(f"{site} {value:.2f}" for site, value in zip(found["sites"], values))
 

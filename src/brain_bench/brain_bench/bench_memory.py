@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the prefrontal cortex's memory is worth: how well it knows what it does not see, and what a snapshot saves.
+"""Worth of the prefrontal cortex's memory: how well it knows what it does not see, and what a snapshot saves.
 
 Both run in lockstep, in the simulator, with the real vision. ``hidden``: the robot looks about for a second, its eyes
 are shut, and it drives for twenty; where does it believe the things to be that it saw? ``restored``: the robot turns
@@ -157,7 +157,7 @@ def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
 
 
 def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
-    """What is remembered of a thing: the nearest of its color and shape."""
+    """Finds what is remembered of a thing: the nearest of its color and shape; None: nothing."""
     from brain_runtime.sights import kind
 
     same = [m for m in remembered if (m.color, m.shape) == kind(thing.color, thing.shape)]

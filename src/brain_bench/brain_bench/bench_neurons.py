@@ -24,7 +24,7 @@ WORKER = Path(__file__).with_name("neuron_worker.py")
 
 
 class Case(NamedTuple):
-    """What is stepped.
+    """Case of neurons that are stepped.
 
     Attributes:
         what: for a person.

@@ -76,7 +76,7 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
 
 def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None = None, folder: Path | None = None,
             tell: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
-    """What each way of reading makes of the file.
+    """Compares our spikes with those that each way of reading makes of the file.
 
     Args:
         seed: of the room (split val).

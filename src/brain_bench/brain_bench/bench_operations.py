@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each network computes for a decision, beside its baseline without spikes, which multiplies densely.
+"""Operations of each network for a decision, beside its baseline without spikes, which multiplies densely.
 
 A room is played twice in lockstep on LocalHost, by the brain and by its baselines without spikes (``all=ann``), with
 the same sentences; regions count what they compute (:meth:`brain_runtime.region.Region.count`), by the fan-outs of the
@@ -24,7 +24,7 @@ BASELINES = "all=ann"
 def operations(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")] = 10,
                seed: Annotated[int, typer.Option(min=0, help="Seed of the first room (split val).")] = 1,
                as_json: Json = False) -> None:
-    """What each network computes for a decision, beside the dense operations of its baseline without spikes.
+    """Counts the operations of each network for a decision, beside its dense baseline without spikes.
 
     Accumulates (a weight added because a neuron fired), multiply-accumulates (a weight times a number that is no spike)
     and updates of membranes are counted apart; vision looks at black and at gray pictures, too.
@@ -41,7 +41,7 @@ def operations(rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of ea
 
 
 class Tally:
-    """What regions counted while rooms were played, and how often each decided."""
+    """Counts of the regions' operations while rooms were played, and of their decisions."""
 
     def __init__(self) -> None:
         self.counts: dict[str, np.ndarray] = {name: np.zeros(len(COUNTS)) for name in DECISIONS}
@@ -108,7 +108,7 @@ def _play(tally: Tally, seed: int, ablate: tuple[str, ...] = ()) -> Any:
 
 
 def _instead(looking: Any, tally: Tally, gray: int) -> dict[str, Any]:
-    """What vision does where every picture is of one gray, for as long as it looked at the rooms."""
+    """Runs vision on pictures of one gray, for as long as it looked at the rooms; returns its cost."""
     from brain_regions.vision.network import HEIGHT, WIDTH
 
     picture, state = np.full((HEIGHT, WIDTH, 3), gray, np.uint8), looking.rest()

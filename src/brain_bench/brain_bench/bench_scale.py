@@ -156,7 +156,7 @@ class Nodes:
                 "pss": sum(map(pss, children))}
 
     def answers(self, order: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """What each says, after an order or once it is ready.
+        """Returns the answer of each, after an order or once it is ready.
 
         Raises:
             ScaleProblem: one has failed.
@@ -198,7 +198,7 @@ def of_process(process: int) -> dict[str, int]:
 
 
 def newcomer(endpoint: str, domain: int, expected: int) -> dict[str, Any]:
-    """How long one more node takes until it knows of all others (s), and how much there is to know.
+    """Measures how long one more node takes until it knows of all others (s), and how much there is to know.
 
     Raises:
         ScaleProblem: it does not learn of all.
@@ -320,5 +320,5 @@ def _share(waited: float, ran: float) -> float:
 
 
 def fine(report: dict[str, Any]) -> bool:
-    """Whether nothing was lost, and the 99th percentile kept its limit."""
+    """Checks that nothing was lost, and that the 99th percentile kept its limit."""
     return report["lost"] == 0 and report["p99"] <= LIMIT

@@ -35,7 +35,7 @@ def asked(fresh: int, seed: int) -> list[Asked]:
 
 
 def measure(lesion: str, rows: list[Asked], seed: int) -> dict[str, Any]:
-    """What becomes of sentences.
+    """Measures how sentences are read under a lesion.
 
     Args:
         lesion: ``POPULATION=KIND``; empty: none.

@@ -41,7 +41,7 @@ def shipped() -> dict[str, SpikingReader]:
 
 
 def readers() -> dict[str, Reader]:
-    """What reads a sentence: the spiking network, its ANN baseline and the grammar by hand, each as it is read live.
+    """Builds the readers: the spiking network, its ANN baseline and the grammar by hand, each as it is read live.
 
     Besides, the spiking network without the lexicon (``network``), and the lexicon without it (``lexicon``). Each
     answers with verb, color and shape of the target, color and shape of what is avoided; all 0: not understood.
@@ -60,7 +60,7 @@ def readers() -> dict[str, Reader]:
 
 
 def by(network: SpikingReader | None, understand: Callable[[str, Heard], Any], mend: bool = True) -> Reader:
-    """What reads as language does live: slips are mended, what is too long is refused unread.
+    """Builds a reader that works as language does live: slips are mended, what is too long is refused unread.
 
     Args:
         network: what hears the sentence; None: the lexicon alone.
@@ -144,7 +144,7 @@ def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str,
 
 
 def sends_astray(answer: tuple[int, ...], meant: tuple[int, ...]) -> bool:
-    """Whether an answer sends the robot to an object that was not asked for."""
+    """Tells whether an answer sends the robot to an object that was not asked for."""
     return answer[0] in (1, 2) and answer[1:3] != meant[1:3]
 
 
@@ -187,7 +187,7 @@ def _summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]
 
 
 def limits(networks: Mapping[str, SpikingReader]) -> list[dict[str, Any]]:
-    """How phrasings that no training has are read: of what a goal cannot hold, of no order, and of what is nearly so.
+    """Measures how phrasings are read that no training has: of what a goal cannot hold, of no order, and nearly so.
 
     Args:
         networks: by name.
@@ -233,7 +233,7 @@ def limits(networks: Mapping[str, SpikingReader]) -> list[dict[str, Any]]:
 
 
 def _kept_apart() -> bool:
-    """Whether the weights that ship were trained on nothing near a withheld phrasing: they say so."""
+    """Tells whether the weights that ship were trained on nothing near a withheld phrasing: they say so."""
     from brain_bench.bench_weights import read
     from brain_regions.language import weights
 

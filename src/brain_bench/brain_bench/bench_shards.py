@@ -44,7 +44,7 @@ def wide(factor: int, seed: int) -> Any:
 
 
 def serve(exchange: Any) -> None:
-    """What the other processes run: :func:`brain_regions.vision.split.serve` of a wide network."""
+    """Runs one of the other shards: as :func:`brain_regions.vision.split.serve`, of a wide network."""
     import torch
 
     from brain_regions.vision.split import Shard

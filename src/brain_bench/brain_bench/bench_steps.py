@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step of each network costs while the brain is at work: time on one core, accumulates, multiply-accumulates.
+"""Cost of a step of each network while the brain is at work: time on one core, accumulates, multiply-accumulates.
 
 A step of a region reads messages, lets its network's membranes and synapses go on for the time that has passed, and
 makes messages of what fired. The limits are on all of it; what the network integrates is told apart.

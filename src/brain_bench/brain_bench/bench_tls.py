@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What security costs: round trips of bare Zenoh sessions through a plain router and through a secured one.
+"""Cost of security: round trips of bare Zenoh sessions through a plain router and through a secured one.
 
 Blocks of both alternate, so that a noisy machine is as noisy for either. The secured one is what `brain keys` makes:
 TLS with certificates on both sides, and access rules.
@@ -33,7 +33,7 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """How many times longer the secured one takes."""
+        """Round-trip time of the secured router over that of the plain one (medians)."""
         return self.secured_p50 / self.plain_p50
 
     def to_dict(self) -> dict[str, Any]:

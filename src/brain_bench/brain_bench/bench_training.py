@@ -89,7 +89,7 @@ def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, A
 
 
 def _killed(quick: bool) -> dict[str, Any]:
-    """How long a training stands still when a rank of it is killed."""
+    """Measures how long a training stands still when a rank of it is killed."""
     from brain_bench.training_killed import measure
 
     return measure(1 if quick else KILLS)
@@ -103,7 +103,7 @@ def _beside(quick: bool) -> dict[str, Any]:
 
 
 def _within(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """How far counted bytes are from the formula, at most, as a part of it; by kind, over all forms of dp."""
+    """Computes how far counted bytes are from the formula, at most, as a part of it; by kind, over all forms of dp."""
     found: dict[str, float] = {}
     for row in rows:
         if row["held"] is None or not row["plan"].startswith("dp"):

@@ -161,12 +161,12 @@ class Comparison:
 
     @property
     def more(self) -> float:
-        """How much longer the regions' median is than the bare one (s)."""
+        """Difference of the regions' median and the bare one (s)."""
         return self.host_p50 - self.bare_p50
 
     @property
     def allowed(self) -> float:
-        """How much longer it may be (s): 30 %, but at least 60 us."""
+        """Largest difference allowed (s): 30 %, but at least 60 us."""
         return max(0.3 * self.bare_p50, 60e-6)
 
     def to_dict(self) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Ping:
         return times
 
     def flow(self, size: int, seconds: float) -> dict:
-        """What goes one way in so many seconds."""
+        """Measures one-way throughput for so many seconds."""
         data, sent, until = pa.array(np.zeros(size, np.uint8)), 0, time.monotonic() + seconds
         while time.monotonic() < until:
             self._node.send_output("flood", data)

@@ -38,7 +38,7 @@ CENTRAL = 900           # added to the seed, for the order of all clips together
 
 @dataclass(frozen=True)
 class Course:
-    """How much of what.
+    """Size of the experiment.
 
     Attributes:
         robots: of the fleet.
@@ -78,7 +78,7 @@ class Course:
         return sorted({self.seed % half, (self.seed % half + half) % self.robots})
 
     def adam(self, steps: int) -> dict[str, float]:
-        """What a training that is not divided is told: Adam, as vision is trained with."""
+        """Returns the settings of a training that is not divided: Adam, as vision is trained with."""
         return {"steps": steps, "batch": self.batch, "rate": self.adam_rate, "adaptive": 1.0}
 
     def numbers(self, robot: int) -> int:

@@ -18,7 +18,7 @@ def fleet_scale(robots: Annotated[str, typer.Option(metavar="N,N,...", help="Num
                 burst: Annotated[int, typer.Option(min=1, max=1000, help="Messages of each robot at once.")] = 20,
                 seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 0,
                 as_json: Json = False) -> None:
-    """What grows with the robots of a fleet at one cloud, measured; 1,000 and 10,000 robots from the measured costs.
+    """Measures what grows with the robots of a fleet at one cloud; 1,000 and 10,000 robots from the measured costs.
 
     Robots are real edges without a brain, 25 in a process. Exit status 0 when of each size 99 of 100 robots applied an
     order within a second.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the measured sizes of a fleet say of larger ones: straight lines, and a simulation of the cloud's queue.
+"""Model of larger fleets from the measured sizes: straight lines, and a simulation of the cloud's queue.
 
 The cloud is one process, and one thing at a time has its interpreter: so it is simulated as one server that takes each
 piece of work after those before it, as long as it was measured to compute for one. Work is: a robot's delivery every
@@ -66,7 +66,7 @@ def fit(sizes: Sequence[dict[str, Any]]) -> Costs:
 
 
 def simulate(costs: Costs, robots: int, seed: int) -> dict[str, float]:
-    """What an order to all of so many robots takes until it is applied (s), at a cloud that serves one at a time."""
+    """Simulates the time until an order is applied by all of so many robots (s); the cloud serves one at a time."""
     rng = random.Random(seed)
     work: list[tuple[float, int, float, int]] = []      # when it comes, its number, how long it takes, whose order
     number = 0
@@ -110,12 +110,12 @@ def check(costs: Costs, sizes: Sequence[dict[str, Any]], seed: int) -> list[dict
 
 
 def most_robots(costs: Costs) -> int:
-    """How many robots one cloud carries when it may take :data:`FULL` of a core while nothing is ordered."""
+    """Computes how many robots one cloud carries when it may take :data:`FULL` of a core while nothing is ordered."""
     return max(1, int((FULL - costs.idle.at) / max(1e-9, costs.idle.slope)))
 
 
 def larger(costs: Costs, robots: int, seed: int) -> dict[str, Any]:
-    """What so many robots would cost: memory and core calculated, an order's way simulated.
+    """Estimates the cost of so many robots: memory and core calculated, an order's way simulated.
 
     Where one cloud does not carry them, they are divided among as many as do; then memory is of each of these, and the
     order is given to all of them at once. ``keepalive`` is the time between two deliveries of a robot (s) with which

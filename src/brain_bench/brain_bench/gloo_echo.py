@@ -50,7 +50,7 @@ class GlooPing:
         return found
 
     def flow(self, size: int, seconds: float) -> dict[str, Any]:
-        """What goes one way in about so many seconds: ``sent``, ``n`` that came, and ``took`` (s) at the other end."""
+        """Measures one-way throughput for about so many seconds: ``sent``, ``n`` that came, ``took`` (s) there."""
         few = self._one_way(size, FEW)
         return self._one_way(size, max(FEW, round(seconds * (FEW - 1) / max(few["took"], 1e-6))))
 

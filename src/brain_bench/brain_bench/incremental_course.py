@@ -46,7 +46,7 @@ ARMS = (*POOLS, NOTHING_OLD)
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of what.
+    """Size of the experiment.
 
     Attributes:
         robots: of a fleet.
@@ -85,7 +85,7 @@ class Picture(NamedTuple):
 
 
 class Driven(NamedTuple):
-    """What a robot has seen, what the rules chose of it, and the world's own words by episode."""
+    """Pictures that a robot has seen, what the rules chose of them, and the world's own words by episode."""
 
     pictures: list[Picture]
     chosen: list[Chosen]

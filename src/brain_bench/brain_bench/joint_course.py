@@ -38,7 +38,7 @@ SIZES = {"small": 1, "large": 2}        # times the hidden neurons
 
 @dataclass(frozen=True)
 class Course:
-    """How much of what.
+    """Size of the experiment.
 
     Attributes:
         robots: whose rooms look unlike.
@@ -131,7 +131,7 @@ def keep(path: Path, course: Course, network: SpikingVision, threshold: float) -
 
 
 def answers(network: SpikingVision, held: Sequence[Driven], rest: bool) -> list[list[list[Found]]]:
-    """What a folded network sees in each picture of each way.
+    """Runs a folded network on each picture of each way; returns the objects that it sees.
 
     Args:
         network: folded.
@@ -149,7 +149,7 @@ def answers(network: SpikingVision, held: Sequence[Driven], rest: bool) -> list[
 
 
 def tallied(found: Sequence[Sequence[list[Found]]], held: Sequence[Driven]) -> Tally:
-    """What was found, against what there is."""
+    """Tallies what was found against what there is."""
     tally = Tally()
     for seen, way in zip(found, held):
         for one, objects in zip(seen, way.objects):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told for which share of pictures asked about: by the rule of the region, and by others to compare with.
+"""Objects told, over the share of pictures asked about: by the rule of the region, and by others to compare with.
 
 Both networks have looked at all pictures before; the region's own bookkeeping (:mod:`brain_regions.vision.asking` and
 :mod:`brain_regions.vision.opinions`) runs over what they saw, with answers that take no time. :mod:`.joint_links` runs
@@ -29,7 +29,7 @@ MOST = 0.19         # of the pictures that may be asked about where the rule is 
 
 
 class Eyes(NamedTuple):
-    """What both networks saw on the same ways.
+    """Objects that both networks saw on the same ways.
 
     Attributes:
         held: the ways.
@@ -45,14 +45,14 @@ class Eyes(NamedTuple):
 
 
 def answered(seen: Seen, threshold: float) -> list[list[list[Found]]]:
-    """What the region of the large network answers where it decodes this."""
+    """Returns the answers of the large network's region where the network decodes this."""
     least = SecondParameters().nearly
     return [[[one for one in opinions.scaled(picture, threshold) if one.confidence >= least] for picture in way]
             for way in seen]
 
 
 def told(eyes: Eyes, rules: Rules, hard: Callable[[list[Found]], bool]) -> tuple[list[list[list[Found]]], float]:
-    """What is told of each picture, and the share of pictures that was asked about."""
+    """Returns the objects told of each picture, and the share of pictures that was asked about."""
     found, asked, pictures = [], 0, 0
     for number, way in enumerate(eyes.held):
         asking, said = Asking(rules, half=CAMERA_HFOV / 2), []

@@ -31,7 +31,7 @@ class Link(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        """What it does to answers."""
+        """Loss of answers."""
 
         lost: float = parameter(0.0, "share of the answers", low=0.0, high=1.0)
 
@@ -51,7 +51,7 @@ class Link(Region):
 
 def driven(course: Course, held: Sequence[Driven], large: Path, lost: float, parameters: Mapping[str, Any]
            ) -> dict[str, Any]:
-    """What the regions tell of each way, each way with regions that have seen nothing.
+    """Runs the regions along each way, each way with regions that have seen nothing, and tallies what they tell.
 
     Args:
         course: of the experiment.

@@ -47,7 +47,7 @@ SINGLE, JOINT = 50, 60  # numbers of trainings that are no part of a sequence
 
 @dataclass(frozen=True)
 class Course:
-    """How much of what.
+    """Size of the experiment.
 
     Attributes:
         how: recipe of each site.
@@ -188,7 +188,7 @@ def _found(tasks: Mapping[str, Task], clips: Clips, task: str | None, cache: dic
 
 def allocation(course: Course, places: Mapping[str, Place], strange: Mapping[str, np.ndarray],
                tasks: Mapping[str, Task], taken: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What windows of held-back rooms are taken for, at sites that were learned, not yet learned, and never learned."""
+    """Counts what windows of held-back rooms are taken for, at sites learned, not yet learned, and never learned."""
     known, found = descriptors(tasks), []
     for name in course.names:
         seen = seen_windows(places[name].report)

@@ -97,7 +97,7 @@ class OutsidePeer:
         return self.ask(do="block", size=size, count=count)["times"]
 
     def flows(self, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-        """What goes one way, for each size: ``sent``, ``n`` and ``took``."""
+        """Measures one-way throughput for each size: ``sent``, ``n`` and ``took``."""
         return self.ask(do="flows", sizes=list(sizes), seconds=seconds)["flows"]
 
     def close(self) -> None:

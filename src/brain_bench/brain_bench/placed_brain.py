@@ -120,7 +120,7 @@ def _restore(value: str | None) -> None:
 
 
 class Decisions:
-    """How long it takes from a picture to the command that was decided with it.
+    """Times from a picture to the command that was decided with it.
 
     For each picture: the first ``pfc/control`` that it had influence on; the first ``motor/command`` that motor made
     when that had come to it; the first ``cmd_vel`` that the brainstem made of that. Motor hears what vision sees by

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether pictures can be drawn, asked before long work begins."""
+"""Check that pictures can be drawn, made before long work begins."""
 from __future__ import annotations
 
 from importlib.util import find_spec

@@ -149,7 +149,7 @@ class Client:
         return times
 
     def answers(self, side: str) -> bool:
-        """Whether a message comes back."""
+        """Tells whether a message comes back."""
         return len(self.block(side, 64, 1)) == 1
 
 

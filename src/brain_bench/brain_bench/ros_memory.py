@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a region takes of the memory on RosHost, beside a bare node of rclpy with the same topics, in one run.
+"""Memory of a region on RosHost, beside a bare node of rclpy with the same topics, in one run.
 
 It is taken as PSS: pages that several processes share count for each in parts, so the processes run at the same time.
 """

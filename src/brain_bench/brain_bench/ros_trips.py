@@ -64,7 +64,7 @@ def _start(processes: Processes, classes: dict[str, str]) -> None:
 
 
 def _flows(node: Any, executor: Any, processes: Processes, order: dict[str, Any]) -> list[dict[str, Any]]:
-    """What goes one way, between regions that are started for it: the one that floods takes a core while it rests."""
+    """Measures one-way throughput between regions started for it: the one that floods takes a core while it rests."""
     asked = Asked(node, executor, "bench/flow", "bench/counted")
     _start(processes, FLOODING)
     try:

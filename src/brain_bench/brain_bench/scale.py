@@ -24,7 +24,7 @@ def scale(processes: Annotated[str, typer.Option(metavar="N,N,...", help="Number
           simulate: Annotated[bool, typer.Option("--simulate", help="Measure nothing: simulate 1,000 and 10,000 nodes "
                                                  "from results/scale.json, and check it against --linked.")] = False,
           seed: Annotated[int, typer.Option(min=0, help="Of --simulate.")] = 0, as_json: Json = False) -> None:
-    """What grows with the number of nodes, measured at routers of its own; and simulated from that.
+    """Measures what grows with the number of nodes, at routers of its own; and simulates from that.
 
     Each node is a light process with one publisher and one subscription. With --save, what was measured before stays:
     each call replaces its own part. Exit status 0 when nothing was lost and the 99th percentile is at most 10 ms (the

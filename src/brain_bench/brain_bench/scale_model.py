@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What measured sizes say of larger ones: fits, a simulation of linked routers, and what follows on paper.
+"""Model of larger networks from measured sizes: fits, a simulation of linked routers, and what follows on paper.
 
 The simulation carries every message of some seconds along its routers. A *pass* is what was measured: from publishing
 to receipt by way of one router. One more router adds half a pass, since it adds one link to the two that a pass has.
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the simulation goes by.
+    """Measured figures that the simulation goes by.
 
     Attributes:
         memory: of a router (bytes) over the nodes of its network.
@@ -70,7 +70,7 @@ def line(x: Sequence[float], y: Sequence[float]) -> Line:
 
 
 def fit(sizes: Sequence[dict[str, Any]]) -> Measured:
-    """What the reports of :func:`brain_bench.bench_scale.measure` with one router say.
+    """Fits a model to the reports of :func:`brain_bench.bench_scale.measure` with one router.
 
     Raises:
         ModelProblem: they are too few, or lack something.
@@ -102,7 +102,7 @@ def draw(quantiles: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
 
 
 def waits(router: np.ndarray, arrival: np.ndarray, service: float) -> np.ndarray:
-    """How long each message waits (s) at its router until those before it are served, in the order of arrival."""
+    """Computes how long each message waits (s) at its router for those before it, in the order of arrival."""
     order = np.lexsort((arrival, router))
     at, here = arrival[order], router[order]
     begins = np.flatnonzero(np.r_[True, here[1:] != here[:-1]])
@@ -209,13 +209,13 @@ def simulate(measured: Measured, nodes: int, rate: float, seed: int = 0) -> dict
 
 
 def flat(measured: Measured, nodes: int) -> dict[str, float]:
-    """What each router and each newcomer has to know where all nodes are in one network: computed, not simulated."""
+    """Computes what each router and newcomer has to know where all nodes are in one network; nothing is simulated."""
     tokens = measured.tokens(nodes)
     return {"nodes": nodes, "tokens": tokens, "memory": measured.memory(nodes), "newcomer": measured.newcomer(tokens)}
 
 
 def predict_linked(measured: Measured, report: dict[str, Any], seed: int = 0) -> list[dict[str, Any]]:
-    """What the simulation says of a run with linked routers, beside what was measured there.
+    """Simulates a run with linked routers; returns the figures beside those measured there.
 
     Args:
         report: of :func:`brain_bench.bench_scale.measure`; of it only the layout goes in.

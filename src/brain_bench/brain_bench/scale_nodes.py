@@ -30,7 +30,7 @@ TURN = 0.6180339887498949   # of a period; nodes that begin so much apart never 
 
 
 class Scheduled:
-    """How a process got a core so far, as the kernel tells it.
+    """Core time and waiting time of a process so far, as the kernel tells it.
 
     Args:
         process: its id.
@@ -109,7 +109,7 @@ class LightNode:
 
 
 def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int) -> None:
-    """What each forked process does with the node that ``make`` makes."""
+    """Runs the node that ``make`` makes, in each forked process."""
     die_with(parent)
     sys.stdin = open(os.devnull, encoding="ascii")
     try:

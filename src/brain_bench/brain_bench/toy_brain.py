@@ -110,7 +110,7 @@ class ToyBrain:
                 for name in self.names}
 
     def ages(self) -> dict[str, dict[str, Any]]:
-        """How old what ``sink`` and ``aside`` heard was (s): ``n``, ``p50`` and ``p99``, since this was asked last."""
+        """Asks how old what ``sink`` and ``aside`` heard was (s): ``n``, ``p50`` and ``p99``, since the last call."""
         number = str(next(self._asked))
         found: dict[str, dict[str, Any]] = {}
 

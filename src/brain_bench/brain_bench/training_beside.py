@@ -20,7 +20,7 @@ BATCH, MICRO_STEPS, STEPS = 8, 10, 8
 
 
 def order_of(maker: str) -> dict[str, Any]:
-    """What one side is to train: vision's layers, as they ship."""
+    """Builds the order of one side's training: vision's layers, as they ship."""
     from brain_regions.vision.network import HEIGHT, LAYERS, TOP, WIDTH
 
     return {"maker": maker, "batch": BATCH, "micro_steps": MICRO_STEPS, "steps": STEPS,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a training with ``--elastic`` stands still when a rank of it is killed: to the next step, by the clock."""
+"""Standstill of a training with ``--elastic`` when a rank of it is killed: to the next step, by the clock."""
 from __future__ import annotations
 
 import os

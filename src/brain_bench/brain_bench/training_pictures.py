@@ -66,7 +66,7 @@ def timelines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def memory(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """What the rank that holds most holds, by form; the line is the formula's, without activations.
+    """Draws the memory of the rank that holds most, by form; the line is the formula's, without activations.
 
     Args:
         path: of the picture.

@@ -31,7 +31,7 @@ TIMED = 2       # steps before those that are timed: what is made at first is no
 
 @dataclass(frozen=True)
 class Order:
-    """What is measured.
+    """Order of a measurement.
 
     Attributes:
         network: ``motor``, ``language``, ``vision``, or ``layers`` (:mod:`.equal_layers`).
@@ -204,7 +204,7 @@ def _tensors(state: Any) -> Iterator[Tensor]:
 
 
 def measured(order: Order) -> dict[str, Any] | None:
-    """What came of an order; of ranks all parts, at rank 0, and None elsewhere."""
+    """Carries out an order and returns the figures; of ranks all parts, at rank 0, and None elsewhere."""
     torch.set_num_threads(1)
     task, how = task_of(order), order.how
     how.check("cpu")

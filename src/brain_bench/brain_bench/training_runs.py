@@ -41,12 +41,12 @@ def name_of(order: Order) -> str:
 
 
 def form(plan: str, shards: int) -> str:
-    """How it is trained."""
+    """Names the form of a training."""
     return plan or (f"one process, {shards} shards" if shards else "one process")
 
 
 def measure(order: Order) -> dict[str, Any]:
-    """What :func:`brain_bench.training_rank.measured` found, in processes of its own.
+    """Runs :func:`brain_bench.training_rank.measured` in processes of its own, and returns what it found.
 
     Raises:
         Failed: it did not end well, or not within :data:`PATIENCE`.
@@ -188,7 +188,7 @@ def _begin(step: list[list[Span]]) -> float:
 
 
 def _steps(spans: list[list[Span]]) -> list[list[list[Span]]]:
-    """What all ranks did, by step. A step ends where micro-batch 0 goes forward through a rank's first stage again."""
+    """Groups spans by step. A step ends where micro-batch 0 goes forward through a rank's first stage again."""
     by_rank = []
     for of_rank in spans:
         first = min(span.stage for span in of_rank)

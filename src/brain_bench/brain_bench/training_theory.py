@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the forms of training should cost: bytes by formula, and pipelines replayed with given times."""
+"""Theoretical cost of the forms of training: bytes by formula, and pipelines replayed with given times."""
 from __future__ import annotations
 
 import statistics
@@ -112,7 +112,7 @@ def _kind(what: str) -> str:
 
 
 def _needs(span: Span, last: int) -> list[tuple[int, str, int]]:
-    """What has to be done before."""
+    """Lists the spans that have to be done before."""
     stage, what, micro = span.stage, _kind(span.what), span.micro
     if what == FORWARD:
         return [(stage - 1, FORWARD, micro)] if stage else []

@@ -90,7 +90,7 @@ class Exchange:
             self.group.wait(self.sequence, keys, self.call, self._deadline, self.timeout)
 
     def receive(self, rank: int, step: int, like: Tensor) -> Tensor:
-        """What a rank has sent: flat, of the dtype and the number of elements of ``like``, not to be written to.
+        """Returns a rank's message: flat, of the dtype and number of elements of ``like``, not to be written to.
 
         Raises:
             CallsDiffer: it has another size.

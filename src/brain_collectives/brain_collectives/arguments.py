@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch gives to a call, checked before anything is sent."""
+"""Arguments that torch gives to a call, checked before anything is sent."""
 from __future__ import annotations
 
 import functools
@@ -86,7 +86,7 @@ def operation_of(opts: Any, tensors: Tensors) -> str:
 
 @functools.cache
 def _defined(operation: str, dtype: torch.dtype) -> bool:
-    """Whether torch has an operation for a dtype; it has no sums of unsigned integers of more than 8 bits."""
+    """Tells whether torch has an operation for a dtype; it has no sums of unsigned integers of more than 8 bits."""
     try:
         OPERATORS[operation](torch.zeros(1, dtype=dtype), torch.zeros(1, dtype=dtype), None)
     except RuntimeError:
@@ -95,12 +95,12 @@ def _defined(operation: str, dtype: torch.dtype) -> bool:
 
 
 def call_of(kind: str, tensor: Tensor, operation: str = "", root: int = NO_ROOT) -> Call:
-    """What is called with one tensor."""
+    """Makes the description of a call with one tensor."""
     return Call(kind, tensor.dtype, tuple(tensor.shape), operation, root)
 
 
 def calls_of(kind: str, tensors: Tensors, operation: str = "") -> Call:
-    """What is called with several tensors: how many, and their sizes added up."""
+    """Makes the description of a call with several tensors: how many, and their sizes added up."""
     check(tensors)
     return Call(kind, tensors[0].dtype if tensors else torch.uint8,
                 (len(tensors), sum(tensor.numel() for tensor in tensors)), operation)

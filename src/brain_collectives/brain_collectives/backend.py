@@ -63,7 +63,7 @@ class ZenohGroup(dist.ProcessGroup):
         self._desc = description
 
     def getGroupDesc(self) -> str:
-        """What the group is for."""
+        """Returns the description of the group."""
         return self._desc
 
     _set_group_name, _set_group_desc, name = setGroupName, setGroupDesc, getBackendName
@@ -75,7 +75,7 @@ class ZenohGroup(dist.ProcessGroup):
 
     @property
     def group_desc(self) -> str:
-        """What the group is for."""
+        """Description of the group."""
         return self._desc
 
     def get_group_store(self) -> dist.Store:
@@ -88,7 +88,7 @@ class ZenohGroup(dist.ProcessGroup):
         return [torch.device("cpu")]
 
     def _get_backend(self, device: torch.device) -> ZenohGroup:
-        """What does the calls for a device: the group itself, which torch asks for those of ``_device_types``."""
+        """Returns the backend for a device: the group itself, which torch asks for those of ``_device_types``."""
         return self
 
     def set_timeout(self, timeout: timedelta) -> None:

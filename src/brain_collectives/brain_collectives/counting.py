@@ -49,5 +49,5 @@ COUNTERS = Counters()
 
 
 def counters() -> Counters:
-    """What the backend has done in this process since it began."""
+    """Returns the counts of what the backend has done in this process since it began."""
     return COUNTERS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of the zenoh backend raises. Each is a ``torch.distributed.DistBackendError``, so a ``RuntimeError``."""
+"""Errors of calls of the zenoh backend. Each is a ``torch.distributed.DistBackendError``, so a ``RuntimeError``."""
 from __future__ import annotations
 
 import torch.distributed as dist

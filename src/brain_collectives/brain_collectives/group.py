@@ -286,7 +286,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What the group is called in messages."""
+        """Name of the group in messages."""
         return "the default group" if self.size == self.link.size and not self.epoch else f"group {self.name}"
 
     def call_them(self, ranks: Iterable[int]) -> str:

@@ -53,7 +53,7 @@ _OPERATION_CODE = {operation: code for code, operation in enumerate(OPERATIONS)}
 
 
 class What(enum.IntEnum):
-    """What a message is."""
+    """Kind of a message."""
 
     DATA = 1        # of a collective
     POINT = 2       # of a send
@@ -70,12 +70,12 @@ class What(enum.IntEnum):
 
 
 class Malformed(ValueError):
-    """What came is no message of this version; says why."""
+    """Error for data that are no message of this version; says why."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What one rank calls; it must be the same at all ranks of the group.
+    """Description of the call that one rank makes; it must be the same at all ranks of the group.
 
     Attributes:
         kind: name of the collective, of ``KINDS``.

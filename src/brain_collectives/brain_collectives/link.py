@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Post(Protocol):
-    """What a link delivers to: one for each group."""
+    """Receiver to which a link delivers: one for each group."""
 
     number: int
     members: tuple[int, ...]
@@ -284,7 +284,7 @@ class Link:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """True where nothing can be sent any more."""
         return self._is_closed
 
     def greet(self, timeout: timedelta) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has arrived for one group and waits for its call, by the call's number, step and source.
+"""Mailbox of one group: messages that have arrived and wait for their call, by its number, step and source.
 
 Zenoh's thread puts messages in, the thread that makes a call takes them out. A message may arrive before its call is
 made here, and again after its call has ended (when it was sent twice because a link was lost); then it is dropped.
@@ -40,7 +40,7 @@ class Receive:
         self._signal = threading.Event()
 
     def fits(self, header: Header) -> bool:
-        """Whether a message is one that it waits for."""
+        """Tells whether a message is one that it waits for."""
         return self.tag == header.phase and self.source in (None, header.source)
 
     def deliver(self, header: Header, payload: Any) -> None:
@@ -98,7 +98,7 @@ class Mailbox:
             return [header for header, _ in self._arrived.get(sequence, {}).values() if header.call != call]
 
     def call_of(self, sequence: int) -> bytes | None:
-        """What this rank called as number ``sequence``; None: nothing yet, or that is long ago."""
+        """Returns this rank's call of number ``sequence``; None: nothing yet, or that is long ago."""
         return self._calls.get(sequence)
 
     def put(self, header: Header, payload: Any) -> bool:
@@ -144,7 +144,7 @@ class Mailbox:
             self._signal.wait(remaining)
 
     def waits_for(self, sequence: int, key: Key) -> bool:
-        """Whether a call waits for a message just now."""
+        """Tells whether a call waits for a message just now."""
         with self._lock:
             return self._wanted is not None and self._wanted[0] == sequence and key in self._wanted[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is there: a liveliness token for each rank, and when one that is gone means a death.
+"""Membership of ranks: a liveliness token for each rank, and when one that is gone means a death.
 
 A token vanishes within milliseconds of its process's end, and after the lease where the process stands still. It also
 vanishes with a link, which comes back. So a rank is dead when its token has been away for ``DEBOUNCE``. While this
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Membership:
-    """Which ranks of the default group are there.
+    """Membership of the ranks of the default group.
 
     Args:
         link: of this process.
@@ -191,12 +191,12 @@ class Membership:
             self._cut = not self._routers
 
     def _came_back(self) -> None:
-        """What was under way when a link was lost may be lost: who waits for something is to ask for it."""
+        """Lets who waits ask anew: what was under way when a link was lost may be lost."""
         for group in self._link.groups():
             group.link_back()
 
     def _due(self, since: float) -> float:
-        """When a rank is dead whose token has been away since then."""
+        """Computes when a rank is dead whose token has been away since then."""
         live = set(range(self._link.size)) - set(self.dead) - self.gone - {self._link.rank}
         patience = DEBOUNCE
         if not self._link.local and len(live) > 1 and live <= set(self._missing) and self._link.settings.link != ROUTER:

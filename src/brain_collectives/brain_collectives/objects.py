@@ -100,7 +100,7 @@ def _wrapped(function: Any, group: Callable[[Any], Any] = lambda given: given.ge
 
 
 def check(group: dist.ProcessGroup | None) -> None:
-    """Whether objects may go by a group.
+    """Checks that objects may go by a group.
 
     Raises:
         ObjectsRefused: they may not.

@@ -66,12 +66,12 @@ def open_link(store: dist.Store, rank: int, size: int, timeout: timedelta, setti
 
 
 def _left(until: float) -> timedelta:
-    """What is left of the one timeout that all of the opening has; a little in any case."""
+    """Returns what is left of the one timeout that all of the opening has; a little in any case."""
     return timedelta(seconds=max(until - time.monotonic(), 0.5))
 
 
 def _tuning(settings: Settings) -> dict[str, Any]:
-    """What Zenoh is told in either case, by key.
+    """Returns the configuration of Zenoh for links by a router and between peers, by key.
 
     Where the other end of a link says goodbye while a put waits for room on it, Zenoh closes that link only after the
     put has given up: for so long this rank cannot connect anew. And while a put waits for a peer that is silent for the

@@ -72,7 +72,7 @@ class Receiving(Done):
         return super().wait()
 
     def is_completed(self) -> bool:
-        """Whether the tensor has been received, or cannot be."""
+        """Tells whether the tensor has been received, or cannot be."""
         if not self._ended.is_set() and (self._receive.header is not None or self._group.mailbox.failure is not None):
             try:
                 self._finish(self._deadline, self._timeout)

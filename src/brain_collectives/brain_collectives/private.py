@@ -49,7 +49,7 @@ def clear(path: Path) -> None:
 
 
 def seal(text: str, secret: str | None, where: str) -> str:
-    """What is written into a store under a key.
+    """Seals a text that is written into a store under a key, by an HMAC with the secret.
 
     Args:
         secret: None: as it is.
@@ -61,7 +61,7 @@ def seal(text: str, secret: str | None, where: str) -> str:
 
 
 def unseal(data: bytes, secret: str | None, where: str) -> str:
-    """What :func:`seal` was given.
+    """Checks the seal of what was read from a store, and returns the text that :func:`seal` was given.
 
     Raises:
         ValueError: it was not written by who has the secret.
@@ -76,7 +76,7 @@ def unseal(data: bytes, secret: str | None, where: str) -> str:
 
 @contextmanager
 def known_by(secret: str | None) -> Iterator[dict[str, object]]:
-    """What Zenoh is told, by key, so that it links only with who has the secret; until its session is open.
+    """Yields Zenoh's configuration, by key, for links only with who has the secret; until its session is open.
 
     Without a secret it is told nothing.
     """

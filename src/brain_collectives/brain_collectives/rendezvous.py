@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ranks find each other: each writes into c10d's store where it is, and reads that of all others.
+"""Rendezvous of ranks: each writes into c10d's store where it is, and reads that of all others.
 
 A store may hold what earlier groups wrote: torchrun gives the same one to the processes that it starts again. So rank 0
 writes a new nonce first, and all else stands below it; and who reads all places takes them only with its own in it.
@@ -30,7 +30,7 @@ NONCE = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rank is.
+    """Place of a rank: how others reach it, and what they must know of its link.
 
     Attributes:
         nonce: of this link, so that a rank that comes again is told from the one before.
@@ -73,13 +73,13 @@ def hold_port() -> socket.socket:
 
 def new_place(link: str, host: str | None, where: str, trusted: bool, lease: float, large: int,
               port: int = 0) -> Place:
-    """Where this process is, with a new nonce; ``port``: at which it listens, where ranks are linked as peers."""
+    """Makes this process's place, with a new nonce; ``port``: at which it listens, where ranks are linked as peers."""
     return Place(uuid.uuid4().hex, machine(), host or own_address(), port, link, where,
                  trusted, os.getpid(), socket.gethostname(), lease, large)
 
 
 def machine() -> str:
-    """What is the same at all processes that can be linked by sockets of one user.
+    """Returns an identity that is the same at all processes that can be linked by sockets of one user.
 
     Those share the boot, the network namespace, and the folder.
 

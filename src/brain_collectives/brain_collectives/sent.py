@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was sent last, in case a link is lost with it: a router that dies takes along what it had not yet forwarded."""
+"""Messages sent last, in case a link is lost: a router that dies takes along what it had not yet forwarded."""
 from __future__ import annotations
 
 import threading

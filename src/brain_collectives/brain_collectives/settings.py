@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be set by the environment, read once per link."""
+"""Settings from the environment, read once per link."""
 from __future__ import annotations
 
 import math
@@ -32,7 +32,7 @@ LARGE = 256 << 10
 
 @dataclass(frozen=True)
 class Settings:
-    """What the environment asks for.
+    """Settings that the environment asks for.
 
     Attributes:
         link: ``peers`` or ``router``.
@@ -82,7 +82,7 @@ def _secret() -> str | None:
 
 
 def from_environment() -> Settings:
-    """What the environment asks for.
+    """Reads the settings from environment variables.
 
     Without ``BRAIN_COLLECTIVES_LINK`` ranks are linked by a router where the environment names one, or credentials
     for one (``BRAIN_ROUTER``, ``BRAIN_SECURITY``, ``ZENOH_SESSION_CONFIG_URI``), else with each other.

@@ -168,7 +168,7 @@ def _be_the_only_ones(group: Group, ranks: tuple[int, ...], store: dist.Store) -
 
 
 def _outlives(store: dist.Store) -> bool:
-    """Whether a store is of no rank's process: a file, or of the agent that has started the ranks."""
+    """Tells whether a store is of no rank's process: a file, or of the agent that has started the ranks."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return isinstance(store, dist.FileStore) or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"

@@ -83,15 +83,15 @@ class Done(dist.Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it is over, well or not."""
+        """Tells whether the call is over, well or not."""
         return self._ended.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is over and went well."""
+        """Tells whether the call is over and went well."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Why it could not be done."""
+        """Returns the error for which the call could not be done."""
         return self._error
 
     def result(self) -> list[torch.Tensor]:
@@ -139,15 +139,15 @@ class Together(Done):
         return True
 
     def is_completed(self) -> bool:
-        """Whether all are over."""
+        """Tells whether all calls are over."""
         return self._ended.is_set() or all(work.is_completed() for work in self._works)
 
     def exception(self) -> BaseException | None:
-        """Why the first that could not be done could not."""
+        """Returns the error of the first call that could not be done."""
         return next((work.exception() for work in self._works if work.is_completed() and work.exception()), None)
 
     def is_success(self) -> bool:
-        """Whether all are over and went well."""
+        """Tells whether all calls are over and went well."""
         return self.is_completed() and self.exception() is None
 
     def get_future(self) -> torch.futures.Future[Any]:
@@ -226,7 +226,7 @@ class Calls:
         return work
 
     def _with_meeting(self, call: Call, body: Body) -> Body:
-        """What is to be done in a call; now and then all ranks meet at its end."""
+        """Returns the body of a call, to which now and then a meeting of all ranks is added at its end."""
         if call.kind not in ONE_SIDED:
             self._free_calls = self._free_bytes = 0
             return body

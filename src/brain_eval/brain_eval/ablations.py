@@ -29,7 +29,7 @@ Change = str | Mapping[str, Any]
 
 
 def parse(options: Sequence[str], graph: str = graphs.DEFAULT) -> Ablation:
-    """What some options NAME=VALUE come to.
+    """Parses some options NAME=VALUE into an ablation.
 
     Args:
         options: as they are written.
@@ -82,7 +82,7 @@ def declared(graph: str) -> dict[str, type[Region]]:
 
 
 def of_region(cls: type[Region]) -> dict[str, Change]:
-    """What a region's class says can be taken away or replaced, by name; see :class:`brain_runtime.region.Region`."""
+    """Lists what a region's class says can be taken away or replaced; see :class:`brain_runtime.region.Region`."""
     taken = {name: change for name, change in cls.ablations.items() if not isinstance(change, str)}
     return {**taken, **cls.baselines, **cls.ablations}
 
@@ -109,7 +109,7 @@ def lesionable(cls: type[Region]) -> list[str]:
 
 
 def _lesion(regions: Mapping[str, type[Region]], option: str) -> dict[str, Change]:
-    """What an option REGION.POPULATION=KIND changes; empty where it is none.
+    """Parses an option REGION.POPULATION=KIND into the change that it makes; empty where it is none.
 
     Raises:
         ValueError: the region has no such population, or there is no such kind.
@@ -130,7 +130,7 @@ def _of_all(regions: Mapping[str, type[Region]]) -> list[str]:
 
 
 def _changes(regions: Mapping[str, type[Region]], option: str) -> dict[str, Change]:
-    """What an option changes, by region; empty where there is no such option."""
+    """Returns the changes that an option makes, by region; empty where there is no such option."""
     name, _, value = option.partition("=")
     if name == ALL:
         return {region: of_region(cls)[value] for region, cls in regions.items() if cls.network is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a run fails: which part did, why, and where that is written."""
+"""Diagnosis of a run that failed: which part did, why, and where that is written."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Blame:
 
 def blame(text: str, status: Any | None, verdict: dict[str, Any] | None, trace: Any | None, events: Sequence[Event],
           log: Callable[[str], Any]) -> Blame:
-    """What to blame for a sentence that was not done.
+    """Finds the part to blame for a sentence that was not done.
 
     Args:
         text: the sentence.

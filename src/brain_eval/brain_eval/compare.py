@@ -64,7 +64,7 @@ HEADINGS = ("", "n", "success", "wrong object", "contact", "success, difference"
 
 
 def label(report: dict[str, Any]) -> str:
-    """What was evaluated, in few words."""
+    """Describes in few words what was evaluated."""
     from brain_sim.suite import SUITE, TIME_LIMIT, VERSION
 
     suite = "" if report.get("suite", SUITE) in (SUITE, VERSION) else f"{report['suite']}, "
@@ -115,7 +115,7 @@ def _later(found: dict[str, Any]) -> str:
 
 
 def as_values(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> dict[str, Any]:
-    """What :func:`row` shows of an evaluation, as plain JSON values."""
+    """Returns what :func:`row` shows of an evaluation, as plain JSON values."""
     from brain_eval.results import paired
 
     difference = None
@@ -160,7 +160,7 @@ def cost(report: dict[str, Any], first: dict[str, Any] | None, region: str) -> d
 
 
 def told(found: dict[str, Any] | None) -> str:
-    """What :func:`cost` found as a cell, in thousands a second."""
+    """Formats what :func:`cost` found as a cell, in thousands a second."""
     if found is None:
         return "none"
     text = f"{found['rate'] / 1e3:.0f}"

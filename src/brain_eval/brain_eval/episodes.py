@@ -41,7 +41,7 @@ class Onlooker(Protocol):
 
 
 class Record(NamedTuple):
-    """Where episodes are recorded: a bag for each, named after the episode.
+    """Place where episodes are recorded: a bag for each, named after the episode.
 
     Attributes:
         folder: of the bags.
@@ -118,7 +118,7 @@ def run_local(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join
 def resolved_for(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, join: Sequence[str] = (),
                  parameters: Mapping[str, Mapping[str, Any]] | None = None, energy: float = 0.0,
                  ablation: Ablation = NONE, patience: float | None = None) -> Resolved:
-    """What runs in an episode in lockstep; see :func:`run_local`."""
+    """Resolves what runs in an episode in lockstep; see :func:`run_local`."""
     changed = policies.patient(policies.ablation_of(policy, ablation, graph), graph,
                                policies.patience_of(episode.time_limit, patience))
     return resolve(graph, SIM_WORLD, parameters=parameters, ablation=changed, host="local",
@@ -156,7 +156,7 @@ class Referee:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """True once there is nothing more to wait for."""
         return self.verdict is not None or bool(self.refused)
 
     def result(self, episode: Any, error: str = "") -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Referee:
 
 
 class Driven(Protocol):
-    """What an episode asks of a brain in lockstep: LocalHost, or the rank outside of a static group."""
+    """Host that an episode drives in lockstep: LocalHost, or the rank outside of a static group."""
 
     @property
     def now(self) -> float:
@@ -211,7 +211,7 @@ def play(host: Driven, episode: Any, script: Sequence[tuple[float, str]], refere
 
 
 def no_verdict(episode: Any, reason: str) -> dict[str, Any]:
-    """What stands in the results where the referee said nothing."""
+    """Builds the entry for the results where the referee said nothing."""
     return {"id": episode.id, "kind": episode.kind, "lang": episode.lang, "visibility": episode.visibility,
             "sentence": episode.sentence, "outcome": "error", "success": False, "time": math.nan, "path": math.nan,
             "shortest": math.nan, "spl": 0.0, "object": "", "nearest_avoid": None, "reason": reason}

@@ -16,7 +16,7 @@ from brain_runtime.rooms import Split
 
 
 class Policy(str, Enum):
-    """Who drives."""
+    """Policy that drives."""
 
     brain = "brain"
     oracle = "oracle"
@@ -27,7 +27,7 @@ class Policy(str, Enum):
 
 
 class Host(str, Enum):
-    """How the regions run."""
+    """Host of the regions."""
 
     local = "local"
     zenoh = "zenoh"
@@ -185,7 +185,7 @@ def evaluate(
 
 
 def _recording(folder: Path, storage: str, chosen: list, host: Host, policy: Policy) -> Any:
-    """Where the episodes are recorded; raises ValueError or OSError where they cannot be, before any has run."""
+    """Prepares the recording of episodes; raises ValueError or OSError where they cannot be, before any has run."""
     from brain_eval import policies
     from brain_eval.episodes import Record
     from brain_observe.bags import STORAGES

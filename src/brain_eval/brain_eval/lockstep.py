@@ -12,7 +12,7 @@ from brain_runtime.resolve import resolve
 
 def lockstep_parts(split: str, seed: int, ablation: Ablation = NONE, keep: set[str] | None = None,
                    graph: str = DEFAULT) -> tuple[dict[str, Any], dict[str, dict[str, Any]], set[str]]:
-    """What a LocalHost takes to run the brain in a room; nobody hears spikes, so none are published.
+    """Collects what a LocalHost takes to run the brain in a room; nobody hears spikes, so none are published.
 
     Args:
         split, seed: of the room.

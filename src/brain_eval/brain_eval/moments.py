@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the regions of a brain believed, moment by moment, kept while an episode runs in lockstep."""
+"""Moments of an episode in lockstep: what the regions of a brain believed, kept while it runs."""
 from __future__ import annotations
 
 import json
@@ -22,7 +22,7 @@ WINDOW = 1.0            # s of motor's spikes that a moment keeps
 
 @dataclass(frozen=True)
 class Moment:
-    """What there was to see at one time. What a region does not have is None or empty.
+    """State to be seen at one time. What a region does not have is None or empty.
 
     Attributes:
         t: s since the first word.
@@ -69,7 +69,7 @@ class Moment:
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def has(self, region: str, what: str) -> bool:
-        """Whether a region showed something of that name; or anything, if no name is given."""
+        """Tells whether a region showed something of that name; or anything, if no name is given."""
         view = self.views.get(region, {})
         return what in view if what else bool(view)
 

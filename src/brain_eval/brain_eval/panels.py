@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a film draws of each region: a panel for each picture that a region declares.
+"""Panels that a film draws of each region: one for each picture that a region declares.
 
 A panel is a function of the film with what it is to draw (a :class:`brain_eval.frames.Panel`) and of a moment. Regions
 name these functions (``pictures`` of their class). Each has a place of its own in the frame, but for those that declare

@@ -25,7 +25,7 @@ ENDING = 10.0   # s before an episode's time limit, by when a search is told to 
 
 
 def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) -> Ablation:
-    """What a policy changes of a graph's brain, and an ablation beside it, which wins.
+    """Combines what a policy changes of a graph's brain with an ablation, which wins.
 
     Raises:
         ValueError: an unknown policy, or one region is to be replaced that the graph does not have.
@@ -49,7 +49,7 @@ def ablation_of(policy: str, ablation: Ablation = NONE, graph: str = DEFAULT) ->
 
 
 def patience_of(time_limit: float, asked: float | None = None) -> float:
-    """How long the robot is told that a search may take (s).
+    """Computes the time that the robot is told a search may take (s).
 
     Args:
         time_limit: of the episode (s).

@@ -123,7 +123,7 @@ def _for(crew: Crew, seconds: float) -> None:
 
 
 def _decoded(subscription: Any) -> list[Any]:
-    """What has come since the last time; what cannot be read is not the world's, and left out."""
+    """Decodes what has come since the last time; what cannot be read is not the world's, and left out."""
     from brain_wire import messages
 
     found = []
@@ -134,7 +134,7 @@ def _decoded(subscription: Any) -> list[Any]:
 
 
 class _Room:
-    """Whether the world shows the episode's room."""
+    """Check that the world shows the episode's room."""
 
     def __init__(self, episode: Any, rooms: Any) -> None:
         self._wanted, self._rooms = json.loads(episode.to_json()), rooms

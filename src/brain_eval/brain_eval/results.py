@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an evaluation found: shares and differences with 95 % intervals, and what they were measured with."""
+"""Results of an evaluation: shares and differences with 95 % intervals, and what they were measured with."""
 from __future__ import annotations
 
 import json
@@ -47,7 +47,7 @@ def unfolded(episodes: dict[str, Any]) -> list[dict]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What `brain eval --out` or `--save` wrote.
+    """Reads what `brain eval --out` or `--save` wrote.
 
     Raises:
         ValueError: the file cannot be read or is nothing of that kind; names it and what helps.
@@ -147,7 +147,7 @@ def mean_difference(steps: Sequence[float]) -> dict[str, Any]:
 
 
 def traffic(results: Sequence[dict]) -> dict[str, dict[str, float]]:
-    """What was sent and saved on each topic, and on all of them (``all``), in each simulated second."""
+    """Averages what was sent and saved on each topic, and on all of them (``all``), over the simulated seconds."""
     seconds = sum(r["simulated"] for r in results if "traffic" in r)
     sums: dict[str, Counter[str]] = {"all": Counter()}
     for result in results:
@@ -219,7 +219,7 @@ def table(found: dict[str, Any], title: str) -> Any:
 
 
 def traffic_table(found: dict[str, dict[str, float]], budget: float) -> Any:
-    """What :func:`traffic` found as a Rich table; topics that sent most come first."""
+    """Formats what :func:`traffic` found as a Rich table; topics that sent most come first."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -169,7 +169,7 @@ class _Brain:
         self._speaking[topic].publish(messages.encode(message))
 
     def active(self) -> bool:
-        """Whether every region makes steps."""
+        """Tells whether every region makes steps."""
         beats = {name.rsplit("/", 1)[-1]: message for name, (message, _) in self._beats.items()}
         return all(name in beats and beats[name].state == beat.ACTIVE for name in self._children)
 

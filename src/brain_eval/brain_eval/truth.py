@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What truly stands in the camera's picture, from the simulator: labels for recordings. No brain may hear it."""
+"""Ground truth of the camera's picture, from the simulator: labels for recordings. No brain may hear it."""
 from __future__ import annotations
 
 import math
@@ -39,7 +39,7 @@ class Truth(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        """How much of an object must be seen."""
+        """Least part of an object that must be seen."""
 
         pixels: int = parameter(CLEAR_PIXELS, "Objects that show fewer are told as faint.", unit="px", low=1, high=1000)
 

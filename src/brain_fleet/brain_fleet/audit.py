@@ -36,7 +36,7 @@ Read = Callable[..., list[Any]]     # runs a query: of Store.read, or of a datab
 
 
 class Verified(NamedTuple):
-    """What a chain shows.
+    """Result of verifying the hash chain of the audit log.
 
     Attributes:
         entries: that were looked at.
@@ -109,7 +109,7 @@ def page(read: Read, after: int, most: int) -> dict[str, Any]:
 
 
 def entries(read: Read) -> int:
-    """How many there have been, those among them that were let go of."""
+    """Returns the number of entries ever written, including those that were let go of."""
     return int(_about(read, _HEAD)["entries"])
 
 

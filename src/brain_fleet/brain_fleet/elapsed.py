@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long something has waited, whatever anybody's clock says.
+"""Elapsed time of what waits, whatever anybody's clock says.
 
 A robot's calendar may be off by a day, or by fifty years until it has heard of the time. So ages are counted, not
 computed from dates: seconds since the machine booted go on through a restart of the process and through sleep, and what

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the database holds, by version: the statements that lead from each version to the next.
+"""Migrations of the database: the statements that lead from each version to the next.
 
 A version that anybody may have on a disk is never changed here; what is needed more is a further one.
 """

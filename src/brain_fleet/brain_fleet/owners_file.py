@@ -16,7 +16,7 @@ class OwnersFileProblem(ValueError):
 
 
 def read_named(path: Path, schema: Mapping[str, Any], remedy: str) -> dict[str, Any]:
-    """What an owner has named, by name.
+    """Reads what an owner has named, by name.
 
     Args:
         path: a YAML file.

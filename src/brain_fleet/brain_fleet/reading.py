@@ -44,7 +44,7 @@ class Reading:
 
     @contextlib.contextmanager
     def moment(self) -> Iterator[None]:
-        """What is read within is of one moment, though others write. Raises StoreProblem."""
+        """Reads from a snapshot: what is read within is of one moment, though others write. Raises StoreProblem."""
         self.rows("BEGIN")
         try:
             yield
@@ -59,7 +59,7 @@ class Reading:
             raise StoreProblem(f"{self._path} cannot be read ({error})") from error
 
     def status(self) -> dict[str, Any]:
-        """What the robot knows: what is wanted, how that is done, what waits, and how long it has been alone (s).
+        """Reads what the robot knows: what is wanted, how that is done, what waits, and how long it has been alone (s).
 
         Raises:
             StoreProblem: it cannot be read.

@@ -58,7 +58,7 @@ def read_json(text: bytes | str, longest: int, most: int = MOST_VALUES) -> Any:
 
 
 def values_in(text: str) -> int:
-    """How many values a JSON text holds, those within others too; of other text, at least as many as a reader makes.
+    """Counts the values in a JSON text, those within others too; in other text, at least as many as a reader makes.
 
     Each value but the first follows a comma or opens what is around it. Counting takes the time of some copies of the
     text, whatever it is: a regular expression would take its square for quotes that are not closed.

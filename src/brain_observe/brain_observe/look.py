@@ -49,7 +49,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
 
 
 def told(memory: Any) -> list[dict[str, Any]]:
-    """What pfc/memory holds, as plain JSON values: m, rad, and a confidence of 0 to 1."""
+    """Converts pfc/memory to plain JSON values: m, rad, and a confidence of 0 to 1."""
     from brain_runtime.sights import thing
 
     return [{"object": thing(o.color, o.shape), "bearing": round(float(o.bearing), 4),
@@ -58,7 +58,7 @@ def told(memory: Any) -> list[dict[str, Any]]:
 
 
 def remembered(memory: Any) -> str:
-    """What pfc/memory holds, in a line."""
+    """Describes in a line what pfc/memory holds."""
     from brain_runtime.sights import place, thing
 
     return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)} ({100 * o.confidence:.0f} %)"

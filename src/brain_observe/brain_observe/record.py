@@ -172,7 +172,7 @@ class Recorder:
         return [v for v in found if isinstance(v, dict) and VERDICT <= v.keys()] if isinstance(found, list) else []
 
     def moved(self) -> float | None:
-        """When the robot had driven or turned for the first time (s since the recording began), or None."""
+        """Returns when the robot had driven or turned for the first time (s since the recording began), or None."""
         for before, after in zip(self.path, self.path[1:]):
             if np.hypot(after[1] - before[1], after[2] - before[2]) > 0.01 or abs(after[3] - before[3]) > 0.02:
                 return after[0]

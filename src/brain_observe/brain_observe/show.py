@@ -22,7 +22,7 @@ EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a charact
 
 
 def seen(recorder: Recorder) -> str:
-    """What vision tells."""
+    """Describes what vision tells."""
     if recorder.objects is None:
         return "nothing told yet"
     found = [f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)}" for o in recorder.objects.objects[:4]]
@@ -30,7 +30,7 @@ def seen(recorder: Recorder) -> str:
 
 
 def wanted(recorder: Recorder, status: Any | None) -> str:
-    """What pfc wants, and how the goal stands."""
+    """Describes what pfc wants, and how the goal stands."""
     text = ""
     if status is not None and status.text:
         text = f"\"{status.text}\": {goal_state(status.state)}" + (f" ({status.reason})" if status.reason else "")
@@ -77,11 +77,11 @@ class View:
         self.note = ""
 
     def report(self) -> dict[str, Any]:
-        """How the brain is, as ``brain status --json`` tells it."""
+        """Reports the state of the brain, as ``brain status --json`` tells it."""
         return report(self._ear, self._expected, self._domain, self._namespace)
 
     def render(self, color: bool = True) -> Any:
-        """What to show now, for Rich."""
+        """Renders for Rich what to show now."""
         found = self.report()
         words = Table.grid(padding=(0, 1))
         words.add_row(Text("sees", style="bold"), Text(shown.line(seen(self._recorder))))

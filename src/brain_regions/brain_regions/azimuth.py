@@ -24,7 +24,7 @@ BUMP = math.radians(12.0)                       # standard deviation of a direct
 
 
 def hazardous(message: Any) -> bool:
-    """Whether a message's hazard map tells of something solid that is near; a bin that is NaN tells nothing."""
+    """Tells whether a message's hazard map shows something solid nearby; bins that are NaN count as nothing."""
     return bool((message.hazard > 0).any())
 
 

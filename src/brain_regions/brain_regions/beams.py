@@ -50,7 +50,7 @@ class Beams(NamedTuple):
         return abs(float(self.directions[1] - self.directions[0]))
 
     def hits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where beams end at something, from base_link: angles (rad) and distances (m), float32[m] each."""
+        """Returns where beams end at something, from base_link: angles (rad) and distances (m), float32[m] each."""
         hit = self.kinds == HIT
         return self.angles[hit], self.distances[hit]
 
@@ -71,7 +71,7 @@ def heard(scan: Any | None, body: Body = DEFAULT) -> tuple[Beams | None, str]:
 
 
 def read(scan: Any, body: Body = DEFAULT) -> Beams:
-    """What each beam of a LaserScan tells, of one in which :func:`misshapen` finds nothing."""
+    """Reads each beam of a LaserScan (kind, angle, distance); :func:`misshapen` must find nothing in the scan."""
     measured = np.asarray(scan.ranges, dtype=np.float32)
     least, most = max(scan.range_min, 1e-3), scan.range_max
     too_near = np.isneginf(measured)
@@ -119,7 +119,7 @@ def _from_base(angles: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.n
 
 
 def misshapen(scan: Any) -> str:
-    """Why a LaserScan cannot be read at all, for a person; empty where it can."""
+    """Returns the reason why a LaserScan cannot be read at all, for a person; empty where it can."""
     count, begin, step, end = len(scan.ranges), scan.angle_min, scan.angle_increment, scan.angle_max
     if count < LEAST:
         return f"the scan has {count} beams; {LEAST} are needed"
@@ -138,7 +138,7 @@ def misshapen(scan: Any) -> str:
 
 
 def untold(beams: Beams, body: Body) -> str:
-    """Why beams tell nothing of the room, for a person; empty where they do."""
+    """Returns the reason why beams tell nothing of the room, for a person; empty where they do."""
     count = len(beams.kinds)
     told = np.count_nonzero(beams.kinds != UNKNOWN)
     if told < TELLING * count:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What regions know of the robot's body: parameters that several of them have. A robot's profile sets them for all."""
+"""Parameters of the robot's body that several regions have. A robot's profile sets them for all."""
 from __future__ import annotations
 
 import math
@@ -13,7 +13,7 @@ NOISE = 0.02        # m by which a return may lie inside the robot's outline, an
 
 @dataclass(frozen=True)
 class Frame:
-    """How messages name the base."""
+    """Name of the base's frame in messages."""
 
     base_frame: str = parameter("base_link", "frame of the base, as headers name it", live=False)
 

@@ -276,7 +276,7 @@ class Brainstem(Region):
         return eased, turned, action, reason
 
     def _points(self, inbox) -> np.ndarray:
-        """What there is to run into, float32[n, 2] (m, base_link); worked out again only after another message."""
+        """Collects points to run into, float32[n, 2] (m, base_link); computes them anew only after a new message."""
         heard = [inbox.get("scan"), *(received.message for received in inbox.each("features", 0.5))]
         if len(heard) == len(self._heard) and all(map(operator.is_, heard, self._heard)):
             return self._xy

@@ -82,7 +82,7 @@ class Steps:
 
 
 def convolve(p: Convolution, x: np.ndarray) -> np.ndarray:
-    """What a convolution makes of its source's output [channels, rows, columns]: float32, the target's shape."""
+    """Applies a convolution to its source's output [channels, rows, columns]: float32, the target's shape."""
     rows, columns = p.places(*x.shape[1:])
     if any(p.padding):
         x = np.pad(x, ((0, 0), *((n, n) for n in p.padding)))

@@ -167,7 +167,7 @@ class Circuit(NamedTuple):
         return self.inputs if name == INPUT else self.population(name).shape
 
     def closes_a_loop(self, projection: Projection) -> bool:
-        """Whether the source is computed no sooner than the target in a micro-step."""
+        """Tells whether a projection is recurrent: a micro-step computes its source no sooner than its target."""
         names = [INPUT, *(p.name for p in self.populations)]
         return names.index(projection.source) >= names.index(projection.target)
 
@@ -215,7 +215,7 @@ class Circuit(NamedTuple):
 
 
 def leaving(circuit: Circuit, projection: Projection) -> np.ndarray:
-    """How many synapses of a projection leave each neuron of its source: float32 of the source's shape.
+    """Counts the synapses of a projection that leave each neuron of its source: float32 of the source's shape.
 
     A synapse is a weight that is not 0. At a picture's edge, and where a stride leaves places out, a neuron has only
     those that lead somewhere.
@@ -244,12 +244,12 @@ def synapses(circuit: Circuit, projection: Projection) -> int:
 
 
 def neurons(circuit: Circuit) -> int:
-    """How many neurons fire in a circuit; readouts do not."""
+    """Counts the neurons of a circuit that fire; readouts do not."""
     return sum(math.prod(p.shape) for p in circuit.populations if not isinstance(p.neuron, (LI, Count)))
 
 
 def fan_outs(circuit: Circuit) -> dict[str, np.ndarray]:
-    """How many synapses leave each neuron, and each line of the input, in all: float32 of its shape, by population.
+    """Counts all synapses that leave each neuron and each line of the input: float32 of its shape, by population.
 
     So many accumulates a spike costs. What regions count, and what is told of their cost, comes from here.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many columns a shard computes at once, so that each of them is added up as in the whole layer.
+"""Numbers of columns that a shard computes at once, so that each of them is added up as in the whole layer.
 
 In which order a library adds up the summands of a column can depend on how many columns it is asked for: it takes
 another kernel for few of them, or has them in another place of a block. So a shard whose own columns alone would get
@@ -29,7 +29,7 @@ def candidates(own: int, columns: int) -> list[int]:
 
 
 def agree(layer: Layer, heard: np.ndarray, shards: int, width: int) -> bool:
-    """Whether shards that compute ``width`` columns each get the charges of the whole layer, to the bit.
+    """Checks whether shards that compute ``width`` columns each get the charges of the whole layer, to the bit.
 
     Args:
         heard: float32 [pictures, rows, columns, inputs].
@@ -75,7 +75,7 @@ def found_by_trying(layer: Layer, heard: tuple[int, int, int], shards: int, numb
 
 
 def widths(layers: Sequence[Layer], heard: tuple[int, int, int], shards: int, most: int) -> list[list[int]]:
-    """How many columns each shard of a chain of layers is to compute, see :func:`found_by_trying`.
+    """Finds how many columns each shard of a chain of layers is to compute, see :func:`found_by_trying`.
 
     Args:
         heard: rows, columns and channels of the picture, of which the first layer hears one for all micro-steps.

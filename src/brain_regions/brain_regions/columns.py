@@ -29,7 +29,7 @@ Bits = np.ndarray
 
 
 class Exchange(Protocol):
-    """How the shards of a network talk; the host gives it. All of it raises what the host's is documented to raise.
+    """Communication of a network's shards; the host gives it. All of it raises what the host's is documented to raise.
 
     Attributes:
         rank: of this shard, 0 for the region's own process.
@@ -49,7 +49,7 @@ class Exchange(Protocol):
         """Shard 0 gives bytes to all others."""
 
     def hear(self) -> bytes:
-        """What shard 0 tells, however long that takes; for the others."""
+        """Receives bytes from shard 0, however long that takes; for the others."""
 
     def gather(self, own: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
         """All shards give all others an array, uint8 [``lengths[rank]``], and have all of them."""
@@ -78,7 +78,7 @@ class Layer(NamedTuple):
 
 
 def parts(columns: int, shards: int) -> list[slice]:
-    """Which of ``columns`` each shard has: all of about one size, the first ones larger.
+    """Splits ``columns`` over the shards: a slice for each, all of about one size, the first ones larger.
 
     Raises:
         ValueError: there are fewer columns than shards.
@@ -103,7 +103,7 @@ def window(own: slice, width: int, columns: int) -> slice:
 
 
 def charges(heard: np.ndarray, layer: Layer) -> np.ndarray:
-    """What the neurons of a layer take in.
+    """Computes the input charges of a layer's neurons.
 
     Args:
         heard: float32 [steps, rows, columns, inputs].
@@ -138,13 +138,13 @@ def packed_size(shape: Sequence[int]) -> int:
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two float32 arrays are the same, to the bit."""
+    """Tells whether two float32 arrays are equal to the bit."""
     return a.shape == b.shape and np.array_equal(np.ascontiguousarray(a).view(np.uint32),
                                                  np.ascontiguousarray(b).view(np.uint32))
 
 
 class Columns:
-    """What one shard has of a chain of layers: its columns' weights and membranes.
+    """One shard's part of a chain of layers: its columns' weights and membranes.
 
     Args:
         layers: of the whole network; a copy of the own columns is kept.

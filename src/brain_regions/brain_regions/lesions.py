@@ -30,14 +30,14 @@ KINDS = ("silent", "drop:P", "shuffle", "noise:P")
 
 @dataclass(frozen=True)
 class LesionParameters:
-    """What is done to populations."""
+    """Lesions of populations."""
 
     lesions: tuple = parameter((), "what happens to spikes on their way, to measure what a population is for: "
                                    f"POPULATION={'|'.join(KINDS)}", live=False)
 
 
 class Lesion:
-    """What happens to the spikes of one population.
+    """Change of one population's spikes on their way.
 
     Args:
         kind: of :data:`KINDS`, without what follows the colon.

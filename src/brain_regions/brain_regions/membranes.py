@@ -75,7 +75,7 @@ def decay(tau: float, h: float = MICRO_STEP) -> float:
 
 
 class Ticks(NamedTuple):
-    """How many micro-steps a step of a region makes.
+    """Number of micro-steps that a step of a region makes.
 
     Attributes:
         steps: micro-steps to integrate now.

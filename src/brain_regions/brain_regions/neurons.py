@@ -220,7 +220,7 @@ def li_step(x: Tensor, state: LIState, p: LI, h: float = MICRO_STEP) -> LIState:
 
 
 def li_weights(steps: int, p: LI, h: float = MICRO_STEP, device: torch.device | None = None) -> tuple[float, Tensor]:
-    """What ``steps`` calls of :func:`li_step` come to, since they are linear: u' = kept u + sum_t weights[t] x[t].
+    """Sums up ``steps`` calls of :func:`li_step`, since they are linear: u' = kept u + sum_t weights[t] x[t].
 
     A readout of spikes through a linear layer can so be computed once and not once a step.
 

@@ -30,7 +30,7 @@ HEARTBEATS = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key
 
 
 class Obedience:
-    """Whether odometry shows that the base does what it is told.
+    """Check by odometry that the base does what it is told.
 
     Attributes:
         fault: why the robot is not to move, for a person; empty where it may.
@@ -85,6 +85,6 @@ class Obedience:
 
 
 def disobeyed(inbox: Any) -> str:
-    """Why the base is not told to move, by what is heard at :data:`HEARTBEATS` (``heartbeats``); mostly empty."""
+    """Returns the reason why the base is not told to move, by the heartbeats of :data:`HEARTBEATS`; mostly empty."""
     reasons = (entry.message.reason for entry in inbox.each("heartbeats", BEATS))
     return next((why for why in reasons if why.startswith((NOT_BELIEVED, STANDS))), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the robot was of late: what comes late is seen from where it was taken, not from where the robot is now.
+"""Poses of the robot of late: what comes late is seen from where it was taken, not from where the robot is now.
 
 Of the last two seconds only, and so not of a region's state: who comes back after a restart begins anew.
 """
@@ -23,7 +23,7 @@ DISAGREE = 10.0     # s from which on an age tells of two clocks rather than of 
 
 
 class Moment(NamedTuple):
-    """Where the robot was, and what else is kept of that time.
+    """Pose of the robot at one time, and what else is kept of that time.
 
     Attributes:
         stamp: of odometry (s).
@@ -65,7 +65,7 @@ class Past:
         return self._moments[-1].stamp if self._moments else -math.inf
 
     def at(self, stamp: float) -> Pose | None:
-        """Where the robot was at a time that another header tells (s).
+        """Returns the robot's pose at a time that another header tells (s).
 
         None where that is not known: the header has no stamp, is older than what is remembered, or from the future,
         which tells of a clock that is not odometry's.
@@ -92,7 +92,7 @@ class Past:
 
 
 def age(header: Any, now: float) -> float:
-    """How old what a header tells of is at the time ``now`` (s); NaN where that is not known.
+    """Computes the age, at the time ``now`` (s), of what a header tells of; NaN where that is not known.
 
     It is not where there is no stamp, and where clocks of two machines disagree.
     """
@@ -102,7 +102,7 @@ def age(header: Any, now: float) -> float:
 
 
 def since(then: Pose, now: Pose) -> tuple[float, float, float]:
-    """Where ``now`` is, seen from ``then``: ahead and to the left (m, m), and turned to the left (rad)."""
+    """Transforms ``now`` into the frame of ``then``: ahead and to the left (m, m), and turned to the left (rad)."""
     dx, dy = now[0] - then[0], now[1] - then[1]
     cos, sin = math.cos(then[2]), math.sin(then[2])
     return cos * dx + sin * dy, cos * dy - sin * dx, float(azimuth.wrap(now[2] - then[2]))

@@ -106,7 +106,7 @@ class PictureWatch:
         self._pose = pose, now
 
     def _frozen(self, picture: np.ndarray, plain: bool, pose: Pose | None, now: float) -> str:
-        """Whether the picture stays equal to the bit while the robot moves; one of nothing is another question."""
+        """Checks whether the picture stays equal to the bit while the robot moves; one of nothing is left aside."""
         kept = self._kept
         if plain or kept is None or not np.array_equal(picture, kept.picture):
             self._kept = None if plain else _Kept(picture, pose, now, 1)
@@ -119,7 +119,7 @@ class PictureWatch:
         return f"its pictures stay equal to the bit while the robot moves; {DEAD}" if moves else ""
 
     def _noise(self, picture: np.ndarray, every: int) -> str:
-        """Whether pixels have nothing to do with those beside and below them."""
+        """Checks whether pixels have nothing to do with those beside and below them."""
         gray = picture[::every, :, 1].astype(np.int16)      # green, which no encoding leaves out
         below = picture[1::every, :, 1].astype(np.int16)
         beside = float(np.abs(np.diff(gray, axis=1)).mean())
@@ -133,7 +133,7 @@ class PictureWatch:
                 if self._noisy >= NOISY else "")
 
     def _turns(self, picture: np.ndarray, pose: Pose | None, focal: float | None) -> str:
-        """Whether what the pictures show moves the wrong way, too far or too little while the robot turns."""
+        """Checks whether what the pictures show moves the wrong way, too far or too little while the robot turns."""
         if pose is None or self._across is None:
             self._across = None if pose is None else (_columns(picture), pose)
             return self._said()
@@ -168,13 +168,13 @@ class PictureWatch:
 
     @staticmethod
     def _is_plain(picture: np.ndarray) -> bool:
-        """Whether there is nothing in the picture."""
+        """Tells whether there is nothing in the picture."""
         rows, columns = (size // BLOCKS for size in picture.shape[:2])
         parts = picture[:rows * BLOCKS, :columns * BLOCKS].reshape(BLOCKS, rows, BLOCKS, columns, 3).mean((1, 3))
         return bool(np.ptp(parts, axis=(0, 1)).max() <= PLAIN[0] and picture.std((0, 1)).max() <= PLAIN[1])
 
     def _plain(self, plain: bool) -> str:
-        """Whether there is nothing in the pictures wherever the robot turns."""
+        """Checks whether there is nothing in the pictures wherever the robot turns."""
         if not plain:
             self._plain_since = None
             return ""

@@ -49,7 +49,7 @@ DIRECTIONS = azimuth.wrap(np.arange(azimuth.BINS * FINE) * (azimuth.WIDTH / FINE
 
 @dataclass(frozen=True)
 class PlaceParameters(Body):
-    """What is known of robot and objects."""
+    """Parameters of the robot, of objects, and of planning where to look."""
 
     look_range: float = parameter(4.0, "distance up to which the camera would have known an object", unit="m", low=0.5,
                                   high=20.0)
@@ -376,7 +376,7 @@ class Place(Region):
                 self._message("place/route", "route", route)]
 
     def _headings(self, state, pose):
-        """What each heading is worth now, from where the robot is and how it stands."""
+        """Computes the worth of each heading now, from where the robot is and how it stands."""
         value, heading = np.full((2, azimuth.BINS), np.nan, np.float32)
         for x, y, worth, _ in state["ways"][state["ways"][:, 3] > 0]:
             angle = azimuth.wrap(math.atan2(y - pose[1], x - pose[0]) - pose[2])

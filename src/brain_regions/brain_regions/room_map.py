@@ -31,7 +31,7 @@ def cells(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def inside(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which cells lie in the map, away from its outermost cells."""
+    """Marks the cells that lie in the map, away from its outermost cells."""
     return (rows > 0) & (rows < SIZE - 1) & (columns > 0) & (columns < SIZE - 1)
 
 
@@ -248,7 +248,7 @@ def box_sum(mask: np.ndarray, half: int) -> np.ndarray:
 
 
 def line_is_free(solid: np.ndarray, row: int, column: int, to_row: int, to_column: int) -> bool:
-    """Whether no solid cell lies on the straight line between two cells."""
+    """Tells whether no solid cell lies on the straight line between two cells."""
     count = max(abs(to_row - row), abs(to_column - column), 1)
     rows = np.rint(np.linspace(row, to_row, count + 1)).astype(int)
     columns = np.rint(np.linspace(column, to_column, count + 1)).astype(int)

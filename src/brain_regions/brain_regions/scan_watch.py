@@ -57,7 +57,7 @@ class _Before(NamedTuple):
 
 
 def changed(before: Beams, seen: Beams, step: int = 0) -> bool:
-    """Whether most beams of a scan end elsewhere than those of another did that are so many beams further.
+    """Tells whether most beams of a scan end elsewhere than those of another did that are so many beams further.
 
     Not where they cannot be compared: the scans look in other directions, or have hardly any returns.
     """
@@ -72,7 +72,7 @@ def changed(before: Beams, seen: Beams, step: int = 0) -> bool:
 
 
 def _late(scan: float, odometry: float) -> str:
-    """Why a scan and odometry are not of one moment, by their stamps (s); empty where they are, or nobody knows."""
+    """Returns the reason why the stamps (s) of a scan and odometry differ; empty where they do not, or nobody knows."""
     apart = odometry - scan
     if min(scan, odometry) <= 0.0 or not LATE < abs(apart) < DISAGREE:
         return ""
@@ -123,7 +123,7 @@ class ScanWatch:
 
     @property
     def hint(self) -> str:
-        """Why it may not go ahead, for a person."""
+        """Reason why it may not go ahead, for a person."""
         return self.outline or self.ways[0]
 
     def take(self, scan: Any, pose: Pose | None, now: float, body: Body, stamp: float = 0.0) -> str:
@@ -170,7 +170,7 @@ class ScanWatch:
     # -- equal scans -----------------------------------------------------------------------------------------------
 
     def _repeats(self, seen: Beams, pose: Pose | None, now: float) -> str:
-        """Whether ranges stay equal to the bit while the robot moves: of all beams, or of those ahead."""
+        """Checks whether ranges stay equal to the bit while the robot moves: of all beams, or of those ahead."""
         measured, kept = seen.measured, self._anchor
         if self._frozen is not None:
             if self._equal(seen, self._frozen):
@@ -194,7 +194,7 @@ class ScanWatch:
 
     @staticmethod
     def _equal(seen: Beams, before: np.ndarray) -> bool:
-        """Whether most finite ranges are equal to the bit: of all beams, or of those ahead."""
+        """Tells whether most finite ranges are equal to the bit: of all beams, or of those ahead."""
         if len(before) != len(seen.measured):
             return False
         finite = np.isfinite(seen.measured) & (seen.kinds == HIT)
@@ -204,7 +204,7 @@ class ScanWatch:
 
     @staticmethod
     def _fits(seen: Beams, ahead: float) -> bool:
-        """Whether the scan would look the same from so far ahead (m), as in a corridor without noise."""
+        """Tells whether the scan would look the same from so far ahead (m), as in a corridor without noise."""
         order = np.argsort(wrap(seen.directions))
         hit, angles, distances = (values[order] for values in (seen.kinds == HIT, seen.angles, seen.distances))
         points = np.stack([distances * np.cos(angles), distances * np.sin(angles)], -1)
@@ -218,7 +218,7 @@ class ScanWatch:
         return len(apart) > 0 and bool(np.mean(apart < 0.02 + 0.01 * np.hypot(*moved.T)) > 0.95)
 
     def _jumps(self, seen: Beams, pose: Pose | None, now: float) -> str:
-        """Whether most ranges jump from scan to scan while the robot moves hardly or not at all."""
+        """Checks whether most ranges jump from scan to scan while the robot moves hardly or not at all."""
         before, self._last = self._last, None if pose is None else (seen, pose)
         (count, first), self._leaps = self._leaps, (0, math.inf)
         if before is None or pose is None or not changed(before[0], seen):
@@ -238,7 +238,7 @@ class ScanWatch:
     # -- what a scan tells of the way ------------------------------------------------------------------------------
 
     def _judge(self, seen: Beams, pose: Pose | None, now: float) -> str:
-        """Whether the lidar has died, and where the robot may drive."""
+        """Judges whether the lidar has died, and where the robot may drive."""
         hit, count = seen.kinds == HIT, len(seen.kinds)
         angles, distances = seen.hits()
         self._alive |= np.count_nonzero(hit) >= ALIVE * count
@@ -266,7 +266,7 @@ class ScanWatch:
         return ""
 
     def _expected(self, seen: Beams, pose: Pose | None, now: float) -> np.ndarray:
-        """Where returns of before ought to lie now, well within range: points from base_link (m), float[n, 2]."""
+        """Predicts where earlier returns should lie now, well within range: points from base_link (m), float[n, 2]."""
         before = self._before
         if before is None:
             return np.zeros((0, 2))
@@ -281,7 +281,7 @@ class ScanWatch:
         return points[np.hypot(*points.T) < WELL_WITHIN * seen.range_max - SLACK - way]
 
     def _blind(self, seen: Beams, middle: float) -> str:
-        """Why a way cannot be judged: beams that tell something lie too far apart in it."""
+        """Returns the reason why a way cannot be judged: beams that tell something lie too far apart in it."""
         telling = np.sort(wrap(seen.directions - middle)[seen.kinds != UNKNOWN].astype(float))
         edges = np.concatenate((telling[-1:] - 2 * math.pi, telling, telling[:1] + 2 * math.pi))
         least = max(BLIND, 2.5 * seen.spacing)
@@ -292,7 +292,7 @@ class ScanWatch:
 
     @staticmethod
     def _of_either_half(doubt: Callable[..., str], seen: Beams, middle: float, *more: Any) -> str:
-        """What a doubt says of the left or the right half of a way: one in which nothing is seen hides a wall too."""
+        """Applies a doubt to the left and the right half of a way: one in which nothing is seen hides a wall too."""
         if len(seen.kinds) < beams.FINE:
             return ""
         for half in (-SECTOR / 2, SECTOR / 2):
@@ -302,7 +302,7 @@ class ScanWatch:
 
     @staticmethod
     def _vanished(aside: np.ndarray, seen: Beams, middle: float, expected: np.ndarray) -> str:
-        """What stood there vanished all at once, and nothing is behind it."""
+        """Checks whether what stood there vanished all at once, and nothing is behind it."""
         inside = np.abs(wrap(np.arctan2(expected[:, 1], expected[:, 0]) - middle)) < SECTOR / 2
         wanted = np.count_nonzero(inside)
         there = np.count_nonzero((np.abs(aside) < SECTOR / 2) & (seen.kinds == HIT))
@@ -363,7 +363,7 @@ class ScanWatch:
         return "[" + ", ".join(f"{v:.2f}" for v in own) + "]"
 
     def _hold_against(self, now: float) -> None:
-        """What is in the way while the robot turned by far is none of the room's."""
+        """Blames the robot itself for what is in the way while it turned by far: that is none of the room's."""
         hint = self.hint
         if hint:
             self._stood = now

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot in an empty room would sense, as messages: for tests of regions, here and in other packages."""
+"""Messages of a robot's sensors in an empty room, made up: for tests of regions, here and in other packages."""
 from __future__ import annotations
 
 import math
@@ -41,7 +41,7 @@ def odometry(x: float, y: float, yaw: float, stamp: float = 0.0) -> Any:
 
 
 def seen(*objects: dict[str, Any], stamp: float = 0.0) -> Any:
-    """What vision would tell of objects (fields of DetectedObject)."""
+    """Builds the message of vision that tells of objects (fields of DetectedObject)."""
     return stamped(make("DetectedObjects", source="vision", azimuth_min=-math.pi / 4, azimuth_max=math.pi / 4,
                         objects=[make("DetectedObject", **{"confidence": 0.9, **o}) for o in objects]), stamp)
 

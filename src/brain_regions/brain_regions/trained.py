@@ -15,7 +15,7 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class TrainedParameters:
-    """Which weights, and what computes with them."""
+    """Choice of the weights, and of what computes with them."""
 
     weights: str = parameter("", "weight file: a path (with a / or ending in .safetensors), or the name of a set that "
                                  "comes with the package; empty: the region's own", local=True)

@@ -33,7 +33,7 @@ class Frontiers(NamedTuple):
 
 
 def frontiers(unseen: np.ndarray, solid: np.ndarray, seen: np.ndarray, standing: np.ndarray) -> Frontiers:
-    """Where floor that was looked at borders on floor that was not.
+    """Finds where floor that was looked at borders on floor that was not.
 
     Args:
         unseen: cells that are worth looking at, bool.
@@ -48,7 +48,7 @@ def frontiers(unseen: np.ndarray, solid: np.ndarray, seen: np.ndarray, standing:
 
 
 class Fan(NamedTuple):
-    """What setting out in each of many directions comes to.
+    """Costs of setting out in each of many directions.
 
     Attributes:
         rows, columns: of the cell that is headed for, int[n].

@@ -27,7 +27,7 @@ class WeightsError(RuntimeError):
 
 
 class Loaded(NamedTuple):
-    """What a weight file held.
+    """Content of a weight file.
 
     Attributes:
         tensors: weights by name, without the probe's answer.

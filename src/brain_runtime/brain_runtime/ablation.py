@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ablation:
-    """What changes.
+    """Changes that an ablation makes to a brain.
 
     Attributes:
         classes: ``package.module:Class`` by region.

@@ -15,7 +15,7 @@ LARGEST = 1e9                                   # of numbers from outside: a flo
 
 
 def sound(*values: float) -> bool:
-    """Whether numbers from outside can be calculated with and passed on: finite, and not beyond all measure.
+    """Checks that numbers from outside can be calculated with and passed on: finite, and not beyond all measure.
 
     What is finite in 64 bits may still be too large for the 32 bits of most fields.
     """

@@ -12,7 +12,7 @@ from brain_runtime.resolved import ResolvedRegion
 
 def arguments(region: ResolvedRegion, seed: int | str, state_dir: Path | str | None = None,
               router: str | None = None) -> list[str]:
-    """What a region's process is told on every host, in front of ``--ros-args``.
+    """Makes the command line of a region's process on every host: all that stands in front of ``--ros-args``.
 
     Args:
         seed: of the random stream.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people call the constants in messages. A number from the wire that is none of them has a name all the same."""
+"""Names of the constants in messages, for people. A number from the wire that is none of them has a name as well."""
 from __future__ import annotations
 
 import functools
@@ -16,7 +16,7 @@ OTHERWISE = {
 
 @functools.cache
 def names(message: str, prefix: str) -> dict[int, str]:
-    """What the constants of a message are called, by number, in the order of the definition.
+    """Returns the names of a message's constants, by number, in the order of the definition.
 
     Args:
         message: of brain_interfaces, as ``GoalStatus``.
@@ -27,20 +27,20 @@ def names(message: str, prefix: str) -> dict[int, str]:
 
 
 def goal_state(number: int) -> str:
-    """How a goal stands, of ``GoalStatus.state``."""
+    """Names the state of a goal, of ``GoalStatus.state``."""
     return names("GoalStatus", "STATE_").get(number, f"state {number}")
 
 
 def heartbeat_state(number: int) -> str:
-    """How a region is, of ``Heartbeat.state``."""
+    """Names the state of a region, of ``Heartbeat.state``."""
     return names("Heartbeat", "STATE_").get(number, f"state {number}")
 
 
 def trace_action(number: int) -> str:
-    """What became of a command, of ``Trace.action``."""
+    """Names the action that was taken on a command, of ``Trace.action``."""
     return names("Trace", "ACTION_").get(number, f"action {number}")
 
 
 def control_mode(number: int) -> str:
-    """What pfc wants, of ``Control.mode``."""
+    """Names the mode that pfc wants, of ``Control.mode``."""
     return names("Control", "MODE_").get(number, f"mode {number}")

@@ -73,7 +73,7 @@ class Mean:
         self.size = sum(int(np.prod(shape)) for shape in self._shapes.values())
 
     def part(self, state: State) -> NDArray[np.float64]:
-        """What a region adds to the sum: its values and a 1, float64 [size + 1].
+        """Returns a region's share of the sum: its values and a 1, float64 [size + 1].
 
         Zeros where one of them is not finite: one copy must not spoil the others.
         """
@@ -103,7 +103,7 @@ class Mean:
 
 
 class HasState(Protocol):
-    """What runs a region, and has its state."""
+    """Runner of a region, which has its state."""
 
     state: State
 

@@ -88,13 +88,13 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Workload | None:
 
 
 def _covers(endpoint: str, port: int) -> bool:
-    """Whether this machine reaches a port on its loopback interface where a router listens at an endpoint."""
+    """Tells whether a router that listens at an endpoint is reached at a port of this machine's loopback interface."""
     _, host, its = address(endpoint)
     return its == port and host in (*LOOPBACK, "0.0.0.0", "::")
 
 
 def _taken(host: str, port: int) -> bool:
-    """Whether anybody listens at a port of this machine."""
+    """Checks whether anybody listens at a port of this machine."""
     try:
         with socket.create_connection((host.strip("[]"), port), timeout=1.0):
             return True
@@ -250,7 +250,7 @@ class Crew:
         return True
 
     def ready(self) -> bool:
-        """Whether all regions are active, and the brainstem, if there is one, lets the robot move."""
+        """Checks whether all regions are active, and the brainstem, if there is one, lets the robot move."""
         if self.ear is None:
             return False
         now = time.monotonic()
@@ -262,11 +262,11 @@ class Crew:
 
     @property
     def has_brainstem(self) -> bool:
-        """Whether there is a brainstem among the regions: without one nothing holds the robot, or moves it."""
+        """True if there is a brainstem among the regions: without one nothing holds the robot, or moves it."""
         return any(n.rsplit("/", 1)[-1] == BRAINSTEM for n in (*self.supervisor.nodes, *self._grouped, *self._external))
 
     def control(self) -> str:
-        """What is true once :meth:`ready` holds, as the beginning of a sentence."""
+        """Says what is true once :meth:`ready` holds, as the beginning of a sentence."""
         count = len(self.supervisor.nodes) + len(self._grouped) + len(self._external)
         regions = "1 region is up" if count == 1 else f"{count} regions are up"
         if self.has_brainstem:
@@ -274,7 +274,7 @@ class Crew:
         return f"{regions}; there is no brainstem in the graph, so the robot is not under control of this brain"
 
     def missing(self) -> list[str]:
-        """Why :meth:`ready` does not hold, a line for each region."""
+        """Lists the reasons why :meth:`ready` does not hold, a line for each region."""
         found, now = [], time.monotonic()
         for node in (*self.supervisor.nodes, *self._grouped):
             seen = self.ear.regions.get(node) if self.ear else None
@@ -302,7 +302,7 @@ class Crew:
         return found
 
     def hopeless(self) -> bool:
-        """Whether a region will not come up by itself.
+        """Tells whether a region will not come up by itself.
 
         It has ended again and again without ever having been heard, or says that it cannot be configured.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a region says about itself, so that nobody else keeps a list of regions.
+"""Declarations of a region about itself, so that nobody else keeps a list of regions.
 
 :class:`brain_runtime.region.Region` has a class attribute for each: its network, where its weights are, its
 populations, its baselines and ablations, its training task, its pictures. What lies in a package above the region's is
@@ -25,7 +25,7 @@ class DeclaredError(ValueError):
 
 @dataclass(frozen=True)
 class Network:
-    """What a region computes with.
+    """Network that a region computes with.
 
     Attributes:
         definition: ``package.module:Name`` of the class, or of the function for a wired one, that defines it.
@@ -46,7 +46,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Split:
-    """How a region's network is spread over processes of one machine.
+    """Spreading of a region's network over processes of one machine.
 
     Attributes:
         work: ``package.module:function`` that the other processes run, with their exchange (see
@@ -60,7 +60,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the weights of a region are: a folder of weight files (``<set>.safetensors``) that come with its package.
+    """Folder with the weights of a region: weight files (``<set>.safetensors``) that come with its package.
 
     Attributes:
         folder: of the shipped sets.
@@ -121,7 +121,7 @@ class Population:
 
     @property
     def size(self) -> int:
-        """How many neurons there are."""
+        """Number of its neurons."""
         size = 1
         for length in self.shape:
             size *= length
@@ -130,7 +130,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Picture:
-    """What a film draws of a region.
+    """Picture of a region that a film draws.
 
     Attributes:
         draw: ``package.module:function`` that draws it, of a panel and a moment.
@@ -145,12 +145,12 @@ class Picture:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is written as ``package.module:Name``."""
+    """Checks whether a text is written as ``package.module:Name``."""
     return _NAME.fullmatch(text) is not None
 
 
 def named(text: str, by: str) -> Any:
-    """What a declared string names.
+    """Imports the object that a declared string names.
 
     Args:
         text: ``package.module:Name``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rqt_robot_monitor shows of a region: its heartbeat as a ``diagnostic_msgs/msg/DiagnosticArray``."""
+"""Diagnostics for rqt_robot_monitor: a region's heartbeat as a ``diagnostic_msgs/msg/DiagnosticArray``."""
 from __future__ import annotations
 
 import math
@@ -65,7 +65,7 @@ def _energy(gate: Gate | None) -> dict[str, str]:
 
 
 def counts(values: Iterable[Any]) -> dict[str, int]:
-    """What a region counts, of the ``values`` of a status, which may be anybody's; by the keys of :data:`COUNTED`."""
+    """Reads a region's counters from a status's ``values``, which may be anybody's; by the keys of :data:`COUNTED`."""
     return {pair.key: int(pair.value) for pair in values
             if pair.key in COUNTED and pair.value.isascii() and pair.value.isdigit() and len(pair.value) <= 18}
 

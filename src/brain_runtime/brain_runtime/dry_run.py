@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would run, as lines for a person: what ``brain up --dry-run`` and launch's ``dry_run:=true`` print."""
+"""Dry run: what would run, in lines for a person; for ``brain up --dry-run`` and launch's ``dry_run:=true``."""
 from __future__ import annotations
 
 from typing import Any, Collection

@@ -17,7 +17,7 @@ FRESH = 5.0         # s, age beyond which what a region told holds no more
 
 
 class Told(NamedTuple):
-    """What a region told last: its edges, when (s, steady), and what it counts (:func:`.diagnostics.counts`)."""
+    """Last report of a region: its edges, when (s, steady), and what it counts (:func:`.diagnostics.counts`)."""
 
     edges: list[Edge]
     heard: float
@@ -62,6 +62,6 @@ class EdgeEar:
         return {name: told.edges for name, told in sorted(self._told.items()) if now - told.heard < FRESH}
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """What each region counts, by its full name; of regions that were heard of lately."""
+        """Returns each region's counters, by its full name; of regions that were heard of lately."""
         now = time.monotonic()
         return {name: told.counts for name, told in sorted(self._told.items()) if now - told.heard < FRESH}

@@ -25,7 +25,7 @@ _DIFFER = "unknown: clocks differ"
 
 
 class Edge(NamedTuple):
-    """How a topic's messages come from one publisher.
+    """Statistics of a topic's messages from one publisher.
 
     Attributes:
         source: full name of the publishing node; :data:`NOBODY` and the publisher's id where no token names it.

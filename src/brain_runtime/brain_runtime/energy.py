@@ -62,7 +62,7 @@ class Passed(NamedTuple):
 
 @dataclass
 class Traffic:
-    """What was sent on a topic, and what was not."""
+    """Traffic of a topic: messages and bytes that were sent, and that were not."""
 
     messages: int = 0       # sent
     bytes: int = 0          # sent
@@ -162,7 +162,7 @@ class Gate:
         return None
 
     def release(self, now: float, *, everything: bool = False) -> list[Passed]:
-        """What is to be sent now (s, host clock): what has been held as long as it may be, or ``everything``."""
+        """Returns the messages to send now (s, host clock): those held as long as they may be, or ``everything``."""
         self._fill(now)
         found = []
         for stream in self._streams.values():
@@ -196,7 +196,7 @@ class Gate:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _least(self, gated: Gated, stream: _Stream, message: Any, size: int) -> float:
-        """What must be on the account for a message to pass at once."""
+        """Computes the level that the account must exceed for a message to pass at once (bytes)."""
         if gated.thin is not None:
             return self._reserve + size
         return self._reserve if gated.gist is not None and gated.gist(message) == stream.gist else 0.0

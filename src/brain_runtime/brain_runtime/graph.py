@@ -75,7 +75,7 @@ class RegionSpec:
     average_every: float = EVERY
 
     def lacks_package(self) -> bool:
-        """Whether it is to be left out: it is optional, and the package of its class is not installed."""
+        """Tells whether it is to be left out: it is optional, and the package of its class is not installed."""
         if not self.optional:
             return False
         try:

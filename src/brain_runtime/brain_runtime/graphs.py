@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where graphs and parameter files are found, in the source tree and installed alike."""
+"""Locations of graphs and parameter files, in the source tree and installed alike."""
 from __future__ import annotations
 
 from pathlib import Path

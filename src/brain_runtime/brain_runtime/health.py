@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a region's process is well, judged from its heartbeats.
+"""Health of a region's process, judged from its heartbeats.
 
 Time is what the watcher counts, not what a clock says: while the watcher itself does not get the processor, nobody
 else can be blamed for being late; nor can a process while it waits for a processor, see :mod:`.starved`.
@@ -21,7 +21,7 @@ RESTING = (UNCONFIGURED, FINALIZED)     # states in which a region makes no step
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a process may take before it is ended and started again (s).
+    """Timeouts after which a process is ended and started again (s).
 
     Attributes:
         start: from its start to its first heartbeat, and while it is configured.
@@ -43,7 +43,7 @@ class Limits:
 
 
 class Health:
-    """What the heartbeats of one process tell.
+    """State of one process, judged from its heartbeats.
 
     Args:
         limits: see there.
@@ -80,7 +80,7 @@ class Health:
 
     @property
     def late(self) -> bool:
-        """Whether it has been silent, in one step or idle for longer than usual."""
+        """True where it has been silent, in one step or idle for longer than usual."""
         return self.last is not None and max(self.silence, self._in_step, self._idle) > NEWS
 
     def forgive(self) -> None:

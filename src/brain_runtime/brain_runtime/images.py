@@ -43,7 +43,7 @@ class LensError(ValueError):
 
 
 class Lens(NamedTuple):
-    """How a camera sees a picture of one size, as a pinhole.
+    """Pinhole model of a camera, for pictures of one size.
 
     Attributes:
         focal: px of the picture's columns.
@@ -76,7 +76,7 @@ class Lens(NamedTuple):
 
 
 def lens(info: Any, size: tuple[int, int] | None, view: float, rectified: bool = False) -> Lens:
-    """How a camera sees.
+    """Computes the pinhole model of a camera from its CameraInfo.
 
     ``width``, ``height`` and ``k`` of a CameraInfo are those of the whole sensor as it was calibrated; ``roi`` says
     which part of that is sent and ``binning`` how many of its pixels are one. A picture of another size was scaled as
@@ -136,5 +136,5 @@ def lens(info: Any, size: tuple[int, int] | None, view: float, rectified: bool =
 
 
 def _middle(at: float, size: int) -> float:
-    """Where straight ahead is, or exactly the middle where it is near."""
+    """Returns the place of straight ahead, or exactly the middle where it is near."""
     return size / 2 if abs(at - size / 2) <= NEAR * size else at

@@ -29,7 +29,7 @@ class Received(NamedTuple):
 
 
 class Slot:
-    """What came on one port: the newest message only.
+    """Slot for the messages of one port: keeps the newest message only.
 
     Attributes:
         message: the newest one, or None.
@@ -70,7 +70,7 @@ class Slot:
 
 
 def outlived(message: Any, kept: Any, received: float, now: float, epoch: str = "epoch") -> bool:
-    """Whether a message is of a process that another of its name has taken over from, and is not to be listened to.
+    """Tells whether a message is to be ignored: it is of a process that another of its name has taken over from.
 
     Args:
         message: received at ``now`` (s).
@@ -81,7 +81,7 @@ def outlived(message: Any, kept: Any, received: float, now: float, epoch: str = 
 
 
 class KeyedSlot(Slot):
-    """What came on one port: the newest message of each publisher, told apart by the field ``key``.
+    """Slot for the messages of one port: keeps the newest of each publisher, told apart by the field ``key``.
 
     Where ``epoch`` names a field too, it is the newest message of the publisher that began last.
     """
@@ -133,7 +133,7 @@ class KeyedSlot(Slot):
 
 
 class EverySlot(Slot):
-    """What came on one port: every message since the last step, or else the newest."""
+    """Slot for the messages of one port: keeps every message since the last step, or else the newest."""
 
     __slots__ = ("_entries",)
 
@@ -209,7 +209,7 @@ class Inbox:
         return math.inf if slot is None else self.now - slot.time
 
     def new(self, port: str) -> bool:
-        """Whether a message of ``port`` came since the last step."""
+        """Tells whether a message of ``port`` came since the last step."""
         slot = self._slots.get(port)
         return slot is not None and slot.new
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs, found out in a process of its own.
+"""Resolution of a graph in a process of its own.
 
 :func:`brain_runtime.resolve.resolve` imports every region's module. The supervisor must outlive whatever those do, and
 stay small, so it asks here and gets JSON back.
@@ -50,7 +50,7 @@ def inspect_graph(graph: str | Path, world: str = "none", robot: str | None = ""
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: paths, collections and an ablation."""
+    """Converts values that JSON has no form for: paths, collections and an ablation."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return str(value) if isinstance(value, Path) else list(value)

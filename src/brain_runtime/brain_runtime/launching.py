@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What launch files start: a graph's regions as ROS 2 nodes. Plain data, so that it is tested without launch.
+"""Nodes that launch files start: a graph's regions in ROS 2. Plain data, so that it is tested without launch.
 
 The launch files turn each :class:`LaunchedNode` into a ``launch_ros.actions.Node``; which there are, and which are
 started again, stands in the graph alone.
@@ -163,7 +163,7 @@ def whole_number(argument: str, value: int | str) -> int:
 
 @dataclass(frozen=True)
 class Planned:
-    """What launch is to start.
+    """Plan of the nodes that launch is to start.
 
     Attributes:
         resolved: the whole brain.
@@ -177,7 +177,7 @@ class Planned:
 def planned(graph: str = "brain", world: str = NO_WORLD, *, robot: str = "", namespace: str = "",
             only: Iterable[str] = (), params: str = "", external: Iterable[str] = (), use_sim_time: bool = False,
             seed: int | str = 0, split: str = "val", state_dir: str = "", log_level: str = "info") -> Planned:
-    """What launch is to start. What the nodes are given is checked here.
+    """Plans the nodes that launch is to start, and checks what they are given.
 
     Args:
         graph: name or path of a graph.

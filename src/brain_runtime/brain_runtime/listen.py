@@ -164,7 +164,7 @@ class Ear:
 
     @property
     def linked(self) -> bool:
-        """Whether there is a router at the other end."""
+        """True while there is a router at the other end."""
         return self._watch.linked
 
     def nodes(self) -> list[str]:

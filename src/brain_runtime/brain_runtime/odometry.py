@@ -48,7 +48,7 @@ STILL = 1e-3            # m/s, rad/s: below it a twist says nothing
 
 
 def unsound(message: Any) -> str:
-    """Why an Odometry tells no pose, for a person; empty where it does."""
+    """Returns the reason why an Odometry tells no pose, for a person; empty where it does."""
     p, q, twist = message.pose.pose.position, message.pose.pose.orientation, message.twist.twist
     for what, numbers in (("position", (p.x, p.y)), ("orientation", (q.x, q.y, q.z, q.w)),
                           ("twist", (twist.linear.x, twist.linear.y, twist.angular.z))):
@@ -112,7 +112,7 @@ class Odometry:
         return None if self.refused else message
 
     def pose(self, inbox: Inbox, within: float) -> Pose | None:
-        """Where the newest message puts the robot, in the frame that it names; None as for :meth:`newest`."""
+        """Returns the robot's pose by the newest message, in the frame that it names; None as for :meth:`newest`."""
         message = self.newest(inbox, within)
         return None if message is None else pose_of(message)
 
@@ -122,7 +122,7 @@ class Odometry:
         return 0.0 if self._newest is None else messages.time_seconds(self._newest.header.stamp)
 
     def refusal(self, inbox: Inbox, within: float) -> str:
-        """Why a message so fresh (s) is not used, for a person; empty where it is, or where there is none."""
+        """Returns why a message so fresh (s) is not used, for a person; empty: it is used, or there is none."""
         self.newest(inbox, within)
         return self.refused if inbox.age("odom") <= within else ""
 
@@ -153,7 +153,7 @@ class Odometry:
         return self.refused
 
     def _contradiction(self, message: Any, now: float) -> str:
-        """Why a sound message does not fit those before it."""
+        """Returns the reason why a sound message does not fit those before it; empty: it does."""
         twist, pose, stamp = message.twist, pose_of(message), messages.time_seconds(message.header.stamp)
         speed = complex(twist.twist.linear.x, twist.twist.linear.y) if _measured(twist, 0) else 0j
         turning = float(twist.twist.angular.z) if _measured(twist, 35) else 0.0
@@ -187,7 +187,7 @@ class Odometry:
 
 
 class _Compared:
-    """What pose and twist tell since some moment, as complex numbers (turns are real), until they can be compared.
+    """Movement by pose and by twist since some moment, as complex numbers (turns are real), until they can be compared.
 
     Attributes:
         moved: by the pose.
@@ -227,7 +227,7 @@ class _Compared:
 
 
 def _measured(twist: Any, at: int) -> bool:
-    """Whether a variance says that the twist was measured; zeros say nothing of it."""
+    """Tells whether a variance says that the twist was measured; zeros say nothing of it."""
     return bool(0.0 <= twist.covariance[at] < UNKNOWN)
 
 

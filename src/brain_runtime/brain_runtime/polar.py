@@ -10,5 +10,5 @@ GRAIN = math.log(FARTHEST / NEAREST) / (RINGS - 1)          # of the logarithm o
 
 
 def ring(distance: float) -> float:
-    """Where on the sheet's 14 distances one of ``distance`` m lies, between the neurons: 0 to 13."""
+    """Returns the place of a ``distance`` (m) among the sheet's 14 distances, between the neurons: 0 to 13."""
     return min(max(math.log(max(distance, 1e-3) / NEAREST) / GRAIN, 0.0), RINGS - 1.0)

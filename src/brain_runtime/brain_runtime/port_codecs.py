@@ -43,7 +43,7 @@ class CodecError(MessageError):
 
 
 class Encoding(Protocol):
-    """What an entry point of the group ``brain.codecs`` makes, called with what a port says behind the colon.
+    """Codec that an entry point of the group ``brain.codecs`` makes, called with what a port says behind the colon.
 
     Whatever the two functions raise costs that one message, at a receiver, or that step, at a publisher.
 

@@ -71,13 +71,13 @@ class In(Port):
                              f"publishers are told apart; give key too")
 
     def needed(self, wanted: frozenset[str]) -> bool:
-        """Whether it is to be heard while these outputs on demand are wanted."""
+        """Tells whether it is to be heard while these outputs on demand are wanted."""
         return not self.feeds or not wanted.isdisjoint(self.feeds)
 
 
 @dataclass(frozen=True)
 class Gated:
-    """How an output waits when its region's energy budget is short; see :mod:`brain_runtime.energy`.
+    """Rules by which an output waits when its region's energy budget is short; see :mod:`brain_runtime.energy`.
 
     Attributes:
         urgent: messages for which this is true never wait.

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def folder() -> Path:
-    """Where the records are: of this user alone, and gone after the machine's next start."""
+    """Returns the folder of the records: of this user alone, and gone after the machine's next start."""
     import tempfile
 
     return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"brain-launch-{os.getuid()}"

@@ -45,6 +45,6 @@ def arguments(program: str) -> argparse.ArgumentParser:
 
 
 def spec_of(options: argparse.Namespace, name: str) -> RegionSpec:
-    """What the options say of the region, as an entry of a graph would."""
+    """Makes the region's entry of a graph from the options."""
     return RegionSpec(name, options.cls, shards=options.shards, backend=options.shard_backend,
                       shard_timeout=options.shard_timeout)

@@ -125,7 +125,7 @@ class Region:
 
     @classmethod
     def idle(cls) -> str:
-        """What is wrong with a region that has something to say, and nothing that makes it step; else empty."""
+        """Returns the fault of a region that has something to say, and nothing that makes it step; else empty."""
         if cls.rate is not None or not cls.outputs() or cls.actions() or any(p.trigger for p in cls.inputs().values()):
             return ""
         return (f"{cls.__name__} never steps, so nothing comes on "
@@ -145,7 +145,7 @@ class Region:
 
     @classmethod
     def would_publish(cls, parameters: Mapping[str, Any]) -> dict[str, Out]:
-        """What :meth:`publishes` will say with some parameters (those that are not given have their defaults).
+        """Returns what :meth:`publishes` will say with some parameters (those that are not given have their defaults).
 
         It loads nothing: what runs is told by it before it runs, as to who gives rights. Extend it where parameters
         make ports.
@@ -221,14 +221,14 @@ class Region:
         self.parameters = check_parameters(self.name, self.Parameters, {name: value}, current=self.parameters)
 
     def snapshot_metadata(self) -> dict[str, str]:
-        """What must be equal for a snapshot of the state to be restored.
+        """Returns the metadata that must be equal for a snapshot of the state to be restored.
 
         It is beside the region's name and state shapes: micro-step, input scaling, hash of the weights, ...
         """
         return {}
 
     def view(self, state: State) -> dict[str, Any]:
-        """What pictures show of a state beside the messages, by name; see :attr:`pictures`."""
+        """Returns values of a state that pictures show beside the messages, by name; see :attr:`pictures`."""
         return {}
 
     def count(self, *, spikes: float = 0, synops: float = 0, multiplies: float = 0, updates: float = 0) -> None:
@@ -247,5 +247,5 @@ class Region:
 
 
 def moves(cls: type[Region]) -> bool:
-    """Whether regions of a class command actuators."""
+    """Tells whether regions of a class command actuators."""
     return cls.come_to_rest is not Region.come_to_rest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a brain is, as ``brain status`` and the demo tell it: from what was heard on the wire to lines and a table."""
+"""Status of a brain, for ``brain status`` and the demo: from what was heard on the wire to lines and a table."""
 from __future__ import annotations
 
 import math
@@ -16,7 +16,7 @@ COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
 
 
 def region_report(name: str, seen: Any, now: float) -> dict[str, Any]:
-    """What is known of a region, as plain JSON values (SI units; None where it is not known)."""
+    """Reports all that is known of a region, as plain JSON values (SI units; None where it is not known)."""
     from brain_wire.messages import time_seconds
 
     b = seen.beat
@@ -32,7 +32,7 @@ def region_report(name: str, seen: Any, now: float) -> dict[str, Any]:
 
 
 def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[str, Any]:
-    """How a brain is.
+    """Reports the status of a brain.
 
     Args:
         ear: a :class:`brain_runtime.listen.Ear` that has listened.
@@ -52,7 +52,7 @@ def report(ear: Any, expected: list[str], domain: int, namespace: str) -> dict[s
 
 
 def running_here() -> list[dict[str, Any]]:
-    """What keeps brains on this machine for this user, in whatever domain: see :func:`.run.keeper.keepers`."""
+    """Lists this user's keepers of brains on this machine, in whatever domain: see :func:`.run.keeper.keepers`."""
     return [{"pid": one.process, "command": one.command, "domain": one.domain, "processes": len(one.kept),
              "since": None if math.isnan(one.since) else round(one.since, 1), "ending": not one.lives}
             for one in keepers()]

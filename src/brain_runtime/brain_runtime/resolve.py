@@ -50,7 +50,9 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
             namespace: str = "", host: str = "zenoh", external: Iterable[str] = (),
             join: Mapping[str, str] | None = None, room: Mapping[str, Any] | None = None, energy: float = 0.0,
             edges: bool = True) -> Resolved:
-    """What runs. It imports the regions' modules; see :mod:`brain_runtime.inspect_graph` for who must not.
+    """Resolves a graph into the brain that runs.
+
+    It imports the regions' modules; see :mod:`brain_runtime.inspect_graph` for who must not.
 
     Args:
         graph: name or path.
@@ -141,7 +143,7 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
 
 def resolve_region(region: str, graph: str | Path = DEFAULT, robot: str = "", *, name: str | None = None,
                    namespace: str = "", arguments: Sequence[str] = ()) -> Resolved:
-    """What runs where one region joins a brain that is running: a graph of that region alone.
+    """Resolves one region that joins a brain that is running: a graph of that region alone.
 
     Args:
         region: of the graph or of one of its worlds, by its name; or any class as ``package.module:Class``.
@@ -295,7 +297,7 @@ def _names(cls: type[Region]) -> set[str]:
 
 
 def _of_graph(name: str, classes: Mapping[str, type[Region]], graph: Graph) -> dict[str, Any]:
-    """What follows from the graph itself.
+    """Returns the parameters of a region that follow from the graph itself.
 
     The brainstem watches the other critical regions, and introspection shows the populations of all of them.
     """
@@ -314,7 +316,7 @@ def _told(classes: Mapping[str, type[Region]]) -> list[str]:
 
 
 def _of_others(cls: type[Region], path: Path) -> dict[str, Any]:
-    """What a region that joins is told of the others of the graph, as far as their packages are installed here."""
+    """Returns the parameters of a region that joins, on the graph's others whose packages are installed here."""
     if "populations" not in _names(cls):
         return {}
     others = {}
@@ -326,7 +328,7 @@ def _of_others(cls: type[Region], path: Path) -> dict[str, Any]:
 
 
 def _of_room(cls: type[Region], room: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What follows from the simulated room, for the region that shows it."""
+    """Returns the parameters that follow from the simulated room, for the region that shows it."""
     known = _names(cls)
     return {key: value for key, value in (room or {}).items() if key in known & ROOM} if ROOM_OF <= known else {}
 
@@ -381,7 +383,7 @@ def _of_nobody(files: Iterable[Path], names: Sequence[str], classes: Mapping[str
 
 
 def _of_lockstep(spec: RegionSpec, cls: type[Region], energy: float) -> dict[str, Any]:
-    """What regions are given in lockstep unless something else is said.
+    """Returns the parameters that regions are given in lockstep unless something else is said.
 
     Nobody hears spikes there, so they are not made, unless it is to be known what they take on a wire.
     """

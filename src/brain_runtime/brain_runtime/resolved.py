@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs, as plain data: the answer of :func:`brain_runtime.resolve.resolve`, which loads no class by itself.
+"""Resolved brain, as plain data: the answer of :func:`brain_runtime.resolve.resolve`, which loads no class by itself.
 
 All that starts regions, gives them rights or tells of them only formats it. It crosses processes as JSON.
 """
@@ -82,7 +82,7 @@ class ResolvedRegion:
 
     @property
     def spare(self) -> bool:
-        """Whether a second process is kept ready for it: a gap in what commands actuators matters."""
+        """True if a spare process is kept ready for it: a gap in what commands actuators matters."""
         return self.moves and self.restart == "always"
 
     def load(self) -> type[Region]:
@@ -166,12 +166,12 @@ class Resolved:
 
     @property
     def hears_sentences(self) -> bool:
-        """Whether a region hears what people say."""
+        """True if a region hears what people say."""
         return any("goal/text" in region.hears for region in self.regions)
 
     @property
     def copies(self) -> tuple[Copies, ...]:
-        """Which of the regions that are started are copies of each other."""
+        """Groups of regions that are copies of each other, among those that are started."""
         return copies_of((region.name, region.copies, region.average_every) for region in self.started)
 
     def make(self) -> dict[str, Region]:
@@ -183,7 +183,7 @@ class Resolved:
         return {region.name: region.make() for region in self.regions}
 
     def parameters(self) -> dict[str, dict[str, Any]]:
-        """What regions are given, by name."""
+        """Returns the parameters that regions are given, by name."""
         return {region.name: dict(region.parameters) for region in self.regions}
 
     def to_json(self) -> str:
@@ -193,7 +193,7 @@ class Resolved:
 
     @classmethod
     def from_json(cls, text: str) -> Resolved:
-        """What :meth:`to_json` wrote.
+        """Reads the text that :meth:`to_json` wrote.
 
         Raises:
             ValueError: it is something else.

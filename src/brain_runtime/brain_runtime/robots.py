@@ -38,7 +38,7 @@ class RobotError(ValueError):
 
 @dataclass(frozen=True)
 class Robot:
-    """What a profile says.
+    """Profile of a robot.
 
     Attributes:
         name: of the profile.

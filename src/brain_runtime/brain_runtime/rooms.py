@@ -31,7 +31,7 @@ class Split(str, Enum):
 
 
 def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:
-    """What the world is asked for on sim/episode: a room with what the demo asks for, and what is to be judged."""
+    """Makes the request of the demo on sim/episode: a room with what the demo asks for, and what is to be judged."""
     return {"split": split, "seed": seed,
             "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
 

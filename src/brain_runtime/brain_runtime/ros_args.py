@@ -38,7 +38,7 @@ class _Remap:
 
 @dataclass
 class RosArgs:
-    """What stood behind ``--ros-args``.
+    """Arguments that stood behind ``--ros-args``.
 
     Attributes:
         log_level: of ``logging``, or None.
@@ -246,12 +246,12 @@ def _flatten(prefix: str, value: Any, where: str) -> dict[str, Any]:
 
 
 def of_many(pattern: str) -> bool:
-    """Whether a pattern is for nodes of any name, as ``/**`` is; ``/**/motor`` is for one, in whatever namespace."""
+    """Tells whether a pattern is for nodes of any name, as ``/**``; ``/**/motor`` is for one, in whatever namespace."""
     return "*" in pattern.rstrip("/").rpartition("/")[2]
 
 
 def fits(pattern: str, fqn: str) -> bool:
-    """Whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
+    """Checks whether a node's full name fits a pattern: ``*`` is one part of a name, ``**`` any number of parts."""
     pattern = "/" + pattern.strip("/")
     words = [len(fqn[at:]) - len(fqn[at:].lstrip(_WORD)) for at in range(len(fqn) + 1)]     # that begin at each place
     places = {0}    # that may have been reached in the name; a regular expression would try each way to each of them

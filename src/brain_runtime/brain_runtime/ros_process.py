@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """What ``ros2 run brain_runtime ros_region`` calls."""
+    """Runs a region's process for ``ros2 run brain_runtime ros_region``, then exits."""
     leave(main())
 
 

@@ -110,5 +110,5 @@ def _age(folder: Path) -> tuple[str, int]:
 
 
 def state_home() -> Path:
-    """Where what outlives a run is kept: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
+    """Returns the folder for what outlives a run: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "brain"

@@ -44,7 +44,9 @@ def check(resolved: Resolved, domain: int) -> None:
 
 
 def refusal(endpoint: str) -> str | None:
-    """Why the router at ``endpoint`` lets the operator's tools not in; None: nobody is there, or it cannot be said.
+    """Returns the reason why the router at ``endpoint`` refuses the operator's tools.
+
+    None: nobody is there, or it cannot be said.
 
     Raises:
         CredentialsProblem: there are no credentials where there should be.

@@ -70,7 +70,7 @@ class Shards:
                 self._end = weakref.finalize(self, self._children.end)
 
     def exchange(self) -> Exchange:
-        """What the shards talk by, once all are there.
+        """Returns the exchange by which the shards talk, once all are there.
 
         Raises:
             ShardError: one does not come, or runs other code.
@@ -130,7 +130,7 @@ class Shards:
         return self._children.processes() if self._children is not None else []
 
     def _lost(self, rank: int, error: Exception, waited: bool) -> ShardError:
-        """What is to be said of a shard that does not answer; all others are ended, since a group does without none."""
+        """Makes the error for a shard that does not answer; all others are ended, since a group does without none."""
         children = self._children
         if children is None:
             return ShardError(f"the shards of {self.name} were ended")

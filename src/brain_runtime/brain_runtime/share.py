@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a package of this workspace keeps its data: messages, graphs, parameter and launch files.
+"""Data folder of a package of this workspace: messages, graphs, parameter and launch files.
 
 The same files are installed in three ways, so they are looked for in three places, in this order:
 

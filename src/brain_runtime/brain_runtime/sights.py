@@ -36,7 +36,7 @@ def place(bearing: float, distance: float) -> str:
 
 
 def sound(seen: Any) -> bool:
-    """Whether a DetectedObject holds numbers and classes that can be used."""
+    """Checks that a DetectedObject holds numbers and classes that can be used."""
     return (seen.color in _COLORS and seen.shape in _SHAPES
             and all(map(math.isfinite, (seen.bearing, seen.distance, seen.confidence)))
             and 0.05 < seen.distance < 15 and 0 < seen.confidence <= 1.0001)
@@ -52,7 +52,7 @@ def _bin(value: float, width: float) -> int | None:
 
 
 def gist(message: Any) -> tuple:
-    """What is told by DetectedObjects, so coarsely that what looks the same is the same."""
+    """Returns the gist of DetectedObjects, so coarse that what looks the same is the same."""
     return tuple((o.color, o.shape, *in_bins(o.bearing, o.distance)) for o in message.objects)
 
 
@@ -61,7 +61,7 @@ GATED = Gated(gist=gist)
 
 
 def fits(seen: Any, color: int, shape: int) -> bool:
-    """Whether a DetectedObject may be of the color and shape; unknown fits all."""
+    """Tells whether a DetectedObject may be of the color and shape; unknown fits all."""
     return (not color or not seen.color or seen.color == color) and (not shape or not seen.shape or seen.shape == shape)
 
 

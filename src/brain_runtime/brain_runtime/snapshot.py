@@ -31,7 +31,7 @@ class SnapshotError(RuntimeError):
 
 
 def metadata(region: Region) -> dict[str, str]:
-    """What a snapshot must have been made by to fit this region.
+    """Returns the metadata that a snapshot must have to fit this region.
 
     It is format, class, hash of its code, and what the region adds (weights, micro-step, ...).
     """
@@ -54,7 +54,7 @@ def _code(cls: type) -> str:
 
 
 def previous(path: Path) -> Path:
-    """Where the generation before is kept."""
+    """Returns the path of the previous generation."""
     return path.with_name(path.name + ".previous")
 
 
@@ -194,7 +194,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _refused(path: Path) -> dict[int, Path]:
-    """What was set aside of a snapshot, by its number."""
+    """Finds the files that were set aside of a snapshot, by their numbers."""
     begin = f"{path.name}.refused-"
     endings = ((p, p.name.removeprefix(begin)) for p in path.parent.iterdir() if p.name.startswith(begin))
     return {int(end): p for p, end in endings if end.isascii() and end.isdecimal()}

@@ -14,7 +14,7 @@ STATUS, LANGUAGE = "brain_interfaces/msg/GoalStatus", "brain_interfaces/msg/Lang
 
 @dataclass(frozen=True)
 class Answer:
-    """How a sentence went.
+    """Outcome of a sentence.
 
     Attributes:
         status: exit status: 0 reached (or taken up, where nobody waited), 1 not found, wrong or not in time, 2 not

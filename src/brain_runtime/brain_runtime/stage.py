@@ -67,7 +67,7 @@ class Stage:
 
     @property
     def stopped(self) -> bool:
-        """Whether the end was asked for."""
+        """True once the end was asked for."""
         return self._stop.is_set()
 
     def start(self, patience: float) -> None:
@@ -122,7 +122,7 @@ class Stage:
 
 
 class _World:
-    """Which room the simulated world shows, and what it says is wrong."""
+    """State of the simulated world: the room that it shows, and what it says is wrong."""
 
     def __init__(self, node: Any) -> None:
         self.request: Any = None

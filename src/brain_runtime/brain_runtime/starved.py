@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a process waited for a processor: time in which nobody can say that it hangs."""
+"""Time that a process waited for a processor, in which nobody can say that it hangs."""
 from __future__ import annotations
 
 from pathlib import Path

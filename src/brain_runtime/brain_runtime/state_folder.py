@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether snapshots can be kept in a folder: said before anything runs, not at the first snapshot."""
+"""Usability of a folder for snapshots: checked before anything runs, not at the first snapshot."""
 from __future__ import annotations
 
 import errno

@@ -110,7 +110,7 @@ def _options(argv: Sequence[str] | None) -> Any:
 
 
 def _ranks(resolved: Resolved) -> Resolved:
-    """What of a brain is in the group.
+    """Keeps the regions of a brain that are in the group.
 
     Raises:
         ValueError: nothing is.

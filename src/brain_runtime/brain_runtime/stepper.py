@@ -43,7 +43,7 @@ class _Sent(NamedTuple):
 
 @dataclass(frozen=True)
 class Statistics:
-    """How a region's steps went over the last seconds (durations in s, rates in Hz)."""
+    """Statistics of a region's steps over the last seconds (durations in s, rates in Hz)."""
 
     rate: float
     step_p50: float
@@ -97,7 +97,7 @@ class Stepper:
         self.slots[port].offer(self.opened(port)(message), now)
 
     def opened(self, port: str) -> Callable[[Any], Any]:
-        """What makes of a message what the inbox holds of it: itself, or with the value that a codec reads of it.
+        """Returns the function that opens a message for the inbox: itself, or with the value that a codec reads of it.
 
         It raises MessageError where the codec cannot.
         """
@@ -125,11 +125,11 @@ class Stepper:
 
     @property
     def triggered(self) -> bool:
-        """Whether something has come that makes the region step."""
+        """True if something has come that makes the region step."""
         return any(slot.new for slot in self._triggers)
 
     def due(self, now: float) -> bool:
-        """Whether a step is to be made now."""
+        """Tells whether a step is to be made now."""
         for slot in self._triggers:
             if slot.new:
                 return True
@@ -188,7 +188,7 @@ class Stepper:
         return published
 
     def come_to_rest(self, now: float, stamp: float, since: float) -> tuple[list[tuple[Out | Act, Any]], bool]:
-        """What the region publishes to bring to rest what it moves, and whether that is at rest.
+        """Brings to rest what the region moves: returns what to publish for that, and whether it is at rest.
 
         Args:
             now, stamp: as for :meth:`step`.

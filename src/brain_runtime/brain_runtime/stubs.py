@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a type checker knows of the messages: ``interface_types.pyi``, made from the definitions of brain_interfaces.
+"""Stubs of the messages for type checkers: ``interface_types.pyi``, made from the definitions of brain_interfaces.
 
 ``python -m brain_runtime.stubs`` writes it, after a change of a ``.msg`` or ``.action`` file.
 """

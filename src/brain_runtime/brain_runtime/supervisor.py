@@ -101,7 +101,7 @@ class Supervisor(Loop):
         self._heard.append(lambda: self._take_token(node, alive))
 
     def link(self, up: bool) -> None:
-        """Whether the listener's own session is linked to a router."""
+        """Takes in whether the listener's own session is linked to a router."""
         self._heard.append(lambda: setattr(self, "_linked", up))
 
     def _take_beat(self, message: Any) -> None:

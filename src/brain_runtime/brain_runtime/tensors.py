@@ -117,7 +117,7 @@ def _rounded(array: NDArray[Any]) -> NDArray[np.uint16]:
 
 
 def _are_spikes(words: NDArray[Any], code: int) -> bool:
-    """Whether each row is the bits of 0 or of 1."""
+    """Checks whether each row is the bits of 0 or of 1."""
     ones = words == _one(code)
     if words.shape[1] == 1:
         return bool(np.count_nonzero(ones) == np.count_nonzero(words))
@@ -206,7 +206,7 @@ def _aligned(data: NDArray[np.uint8], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class Declared:
-    """What a port says of its arrays: ``float32[*,64]``, ``bool``, ``[3]``, ``int32[]`` (one number), or nothing.
+    """Declaration of a port's arrays: ``float32[*,64]``, ``bool``, ``[3]``, ``int32[]`` (one number), or nothing.
 
     Args:
         text: name of a dtype, and in brackets the length of each dimension, ``*`` for any; either may be left out.
@@ -233,7 +233,7 @@ class Declared:
         return message
 
     def array(self, message: Tensor) -> NDArray[Any]:
-        """What a message holds; see :func:`array`. Raises TensorError if it is not as declared."""
+        """Reads the array that a message holds; see :func:`array`. Raises TensorError if it is not as declared."""
         self._check(message)
         return array(message)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes of one region tell each other, point to point, so that who fails is named.
+"""Exchange between the processes of one region, point to point, so that who fails is named.
 
 Each message has its size for a tag. So one of another size than is due is never received, and ends in the error of who
 does not answer; gloo, given a message that does not fit, would abort the process.
@@ -51,7 +51,7 @@ class Exchange:
             self._timeout = before
 
     def facts(self, known: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What each shard is, by rank: what is ``known`` and what decides how it computes; shard 0 has it alone."""
+        """Gathers each shard's facts, by rank: ``known`` and what decides how it computes; only shard 0 gets them."""
         facts = {**known, "torch": torch.__version__, "numpy": np.__version__, "python": sys.version.split()[0],
                  "processor": torch.backends.cpu.get_cpu_capability()}
         own = np.frombuffer(json.dumps(facts).encode().ljust(FACTS), np.uint8).copy()
@@ -64,7 +64,7 @@ class Exchange:
             self._wait([(other, self._send(part, other)) for other in range(1, self.size)])
 
     def hear(self) -> bytes:
-        """What shard 0 tells, however long that takes. Raises what ``lost`` makes, and ValueError."""
+        """Receives bytes from shard 0, however long that takes. Raises what ``lost`` makes, and ValueError."""
         length = np.zeros(1, np.int64)
         self._wait([(0, self._receive(length.view(np.uint8), 0))])
         if not 0 <= length[0] <= LARGEST:

@@ -172,7 +172,7 @@ class Gateway:
             seldom("snapshot", str(error))
 
     def _taken(self, heard: _In) -> Iterable[Any]:
-        """What has come on a topic from others, as messages that can go into the group."""
+        """Takes the messages of a topic that came from others, and yields those that can go into the group."""
         refused = heard.subscription.refused
         for _ in range(len(refused)):
             self._complain(heard, refused.popleft())
@@ -230,7 +230,7 @@ class _Out:
 
     @property
     def opened(self) -> bool:
-        """Whether what is published goes out."""
+        """True while what is published goes out."""
         return self._end is not None
 
     def open(self, outside: Outside, topic: str) -> None:

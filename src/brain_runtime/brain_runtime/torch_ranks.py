@@ -76,7 +76,7 @@ class Ranks:
         return [child.pid for child in self._children]
 
     def log(self, rank: int) -> str:
-        """What a rank has written."""
+        """Reads the log of a rank."""
         return (self._folder / f"rank{rank}.log").read_text(errors="replace")
 
     def why(self, error: GroupError) -> GroupError:

@@ -97,7 +97,7 @@ _RosLoader.add_constructor("tag:yaml.org,2002:python/tuple", _listed)
 
 
 def plain_scalar(text: str) -> bool | int | float | str | None:
-    """What ROS 2 takes a text without quotes for; None where there is none."""
+    """Reads a text without quotes as ROS 2 does; None where there is none."""
     if not text:
         return None
     if text in _WORDS:
@@ -149,7 +149,7 @@ def _check_nesting(text: str, most_aliases: int) -> None:
 
 
 def parse(text: str, *, ros: bool = False) -> Any:
-    """What a text says.
+    """Parses a text.
 
     Args:
         text: YAML.
@@ -173,7 +173,7 @@ def parse(text: str, *, ros: bool = False) -> Any:
 
 
 def read(path: str | Path, *, ros: bool = False) -> Any:
-    """What a file says.
+    """Parses a file.
 
     Args:
         path: of the file.

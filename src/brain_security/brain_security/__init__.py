@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what in a brain, from its graph: rights, access rules, certificates, and the folder that holds them."""
+"""Rights of each identity in a brain, from its graph: access rules, certificates, and the folder that holds them."""

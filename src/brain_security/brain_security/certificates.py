@@ -58,7 +58,7 @@ class Pair:
 
     @property
     def ends(self) -> datetime:
-        """When it ends (UTC).
+        """End of its validity (UTC).
 
         Raises:
             CertificateError: it is no certificate, or ends on no day that there is.
@@ -73,7 +73,7 @@ class Pair:
 
     @property
     def begins(self) -> datetime:
-        """When it begins (UTC).
+        """Start of its validity (UTC).
 
         Raises:
             CertificateError: it is no certificate, or begins on no day that there is.
@@ -87,7 +87,7 @@ class Pair:
             raise CertificateError(f"this certificate does not say when it begins ({error})") from error
 
     def signed_by(self, authority: Pair) -> bool:
-        """Whether ``authority`` has issued it."""
+        """Checks whether ``authority`` has issued it."""
         try:
             self.parsed.verify_directly_issued_by(authority.parsed)
         except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
@@ -95,7 +95,7 @@ class Pair:
         return True
 
     def fits(self) -> bool:
-        """Whether the certificate is for the key."""
+        """Checks whether the certificate is for the key."""
         try:
             return load_pem_private_key(self.key, None).public_key() == self.parsed.public_key()
         except (ValueError, TypeError, UnsupportedAlgorithm):

@@ -35,7 +35,7 @@ class FolderError(RuntimeError):
 
 @dataclass
 class Done:
-    """What was done to a folder: names by what happened to their keys."""
+    """Changes made to a folder: names by what happened to their keys."""
 
     made: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ def fill(folder: Path, rights: Iterable[Rights], *, domain: int, namespace: str,
 
 
 def metadata_of(folder: Path) -> dict[str, Any] | None:
-    """What the router's configuration of a folder says of itself; None where there is none yet.
+    """Reads the metadata of the router's configuration in a folder; None where there is none yet.
 
     Raises:
         FolderError: it does not read.
@@ -240,7 +240,7 @@ class _Maker:
 
 
 def _unfit(pair: Pair, name: str, authority: Pair, hosts: set[str]) -> str | None:
-    """Why a pair that is there does not serve, or None."""
+    """Returns the reason why a pair that is there does not serve; None: it serves."""
     try:
         if pair.name != name:
             return f"is for {pair.name}, not for {name}"

@@ -93,7 +93,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
 
 
 def _robot_of(graph: str, robot: str | None, world: str) -> list[str]:
-    """How `brain up` is told which robot it is: a real one must be named where a region takes anything of its."""
+    """Returns the options that name the robot to `brain up`: a real one must be named where a region takes from it."""
     from brain_runtime.graph import NO_WORLD
     from brain_runtime.graphs import load
     from brain_runtime.robots import SIM, load_robot

@@ -50,7 +50,7 @@ class Member:
 
 @dataclass
 class Register:
-    """What the file holds.
+    """Register of members, as the file holds it.
 
     Attributes:
         members: by the robot's name.
@@ -67,7 +67,7 @@ def common_name(robot: str, generation: int) -> str:
 
 
 def read_register(folder: Path) -> Register:
-    """What is known of enrolled and revoked robots; nothing where there is no such file.
+    """Reads the register of enrolled and revoked robots; empty where there is no such file.
 
     Raises:
         FolderError: it does not read.
@@ -96,7 +96,7 @@ def read_register(folder: Path) -> Register:
 
 @contextlib.contextmanager
 def change(folder: Path) -> Iterator[Register]:
-    """What is known, to be changed; it is on the disk as a whole when this ends, and unchanged where it raises.
+    """Yields the register, to be changed; it is on the disk as a whole when this ends, and unchanged where it raises.
 
     Raises:
         FolderError: it cannot be read or written.

@@ -50,7 +50,7 @@ class RightsError(ValueError):
 
 @dataclass(frozen=True)
 class Rights:
-    """What one identity may do.
+    """Rights of one identity.
 
     Attributes:
         name: fully qualified name; the common name of its certificate.

@@ -87,7 +87,7 @@ def sign(path: Path, data: bytes) -> Signature:
 
 
 def signer(data: bytes, signature: Signature, authority: bytes) -> str:
-    """Who signed, without namespace, if the signature holds.
+    """Verifies a signature and returns the signer's name, without namespace.
 
     No date is compared: what was signed while a certificate lasted stays signed, and a robot's clock may be off.
 

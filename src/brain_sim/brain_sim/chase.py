@@ -50,7 +50,7 @@ class ChaseView:
         return yaw + (roomy[0] if roomy else _TURNS[int(np.argmax(lengths))])
 
     def _free_length(self, x: float, y: float, yaw: float) -> float:
-        """How far back from the robot the eye may be: inside the walls, and with no tall obstacle between."""
+        """Computes how far back from the robot the eye may be: inside the walls, no tall obstacle between (m)."""
         dx, dy = -math.cos(yaw), -math.sin(yaw)
         length = BEHIND
         for at, step, size in ((x, dx, self._size[0]), (y, dy, self._size[1])):

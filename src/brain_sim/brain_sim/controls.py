@@ -153,7 +153,7 @@ class Wary:
         return bool(((then < radii) & (then < now - 1e-3)).any())
 
     def _replan(self) -> bool:
-        """Whether there is a way round the movers as they stand."""
+        """Plans a way round the movers as they stand; tells whether there is one."""
         visit = getattr(self._control, "_visit", None)
         return visit is not None and visit.replan(
             self._sim, [m.footprint(*map(float, at)) for m, at in zip(self._sim.movers, self._sim.places)])

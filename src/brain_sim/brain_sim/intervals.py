@@ -52,7 +52,7 @@ def tango(gained: int, lost: int, n: int, z: float = Z) -> tuple[float, float]:
 
 
 def _crossing(falling: Callable[[float], float], value: float) -> float:
-    """Where a falling function of -1 to 1 crosses a value, by halving."""
+    """Finds the place where a falling function of -1 to 1 crosses a value, by halving."""
     low, high = -1.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -109,7 +109,7 @@ def _installed_fonts() -> list[str]:
 
 
 def _label(number: int, asked: str, glosses: Mapping[str, str], has_japanese: bool) -> str:
-    """What was asked as it can be written here."""
+    """Writes a label of what was asked, with the characters that can be written here."""
     if has_japanese or asked.isascii():
         return f"{number + 1}. {asked}"
     return f"{number + 1}. {glosses.get(asked, 'asked')} (in Japanese)"

@@ -182,7 +182,7 @@ class Attack:
         self._kept.append(self._zenoh.declare_queryable(key, self._replying(key, data, attachment), complete=True))
 
     def _replying(self, key: str, data: bytes, attachment: bytes | None) -> Any:
-        """What answers each query with the same."""
+        """Makes a handler that answers each query with the same."""
         def answer(query: zenoh.Query) -> None:
             try:
                 with query:

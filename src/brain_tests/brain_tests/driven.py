@@ -93,14 +93,14 @@ class Brain:
             self.listen()
 
     def alive(self, name, not_pid=None):
-        """Whether a region is heard and active, in another process than ``not_pid``."""
+        """Tells whether a region is heard and active, in another process than ``not_pid``."""
         if name not in self.beats:
             return False
         received, beat = self.beats[name]
         return time.monotonic() - received < 0.5 and beat.state == Heartbeat.STATE_ACTIVE and beat.pid != not_pid
 
     def whole(self):
-        """Whether all regions are."""
+        """Tells whether all regions are alive."""
         return all(self.alive(name) for name in (*REGIONS, "world"))
 
     def pid(self, name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How parsers are tried with hypothesis: how many examples, and how many of them get past a parser's first check.
+"""Fuzzing of parsers with hypothesis: how many examples, and how many of them get past a parser's first check.
 
 ``BRAIN_FUZZ=10000`` makes so many examples of each in place of a few hundred. What is drawn is the same each time that
 the same modules are loaded (hypothesis likes to draw numbers that stand in their sources).
@@ -23,7 +23,7 @@ VARIABLE = "BRAIN_FUZZ"
 
 
 def examples(few: int = EXAMPLES) -> int:
-    """How many examples to make: ``few``, or what the environment asks for."""
+    """Returns the number of examples to make: ``few``, or what the environment asks for."""
     return int(os.environ.get(VARIABLE, "0")) or few
 
 

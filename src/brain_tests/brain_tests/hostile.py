@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile or broken peer may put on a wire: sound bytes, texts and messages, changed so that something is wrong.
+"""Input of a hostile or broken peer: sound bytes, texts and messages, changed so that something is wrong.
 
 Everything is drawn from a ``random.Random``, so that a test can be repeated, and hypothesis can draw it too
 (``hypothesis.strategies.randoms()``).

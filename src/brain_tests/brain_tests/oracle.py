@@ -33,7 +33,7 @@ ACTIONS = ("motor/command", "cmd_vel")
 
 
 def machine() -> dict[str, str]:
-    """What the bits depend on: the processor, Python and the packages that compute."""
+    """Describes what the bits depend on: the processor, Python and the packages that compute."""
     cpu = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -85,14 +85,14 @@ def run(index: int) -> dict[str, Any]:
 
 
 def differences(known: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """What of an episode is not as it was."""
+    """Lists what of an episode is not as it was."""
     odd = [what for what in ("outcome", "time", "actions") if known[what] != found[what]]
     names = sorted({*known["spikes"], *found["spikes"]})
     return odd + [f"spikes of {n}" for n in names if known["spikes"].get(n) != found["spikes"].get(n)]
 
 
 def on_both(count: int, seed: int) -> Iterator[list[str]]:
-    """What of each episode is another on a static group than on LocalHost; nothing where all is equal.
+    """Lists what of each episode differs between a static group and LocalHost; nothing where all is equal.
 
     Raises:
         GroupError: the ranks do not start, or one is lost.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel tells of processes, for tests that kill some and look what is left."""
+"""State of processes as the kernel tells it, for tests that kill some and look what is left."""
 from __future__ import annotations
 
 from pathlib import Path
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended, whether or not its parent has asked for its status."""
+    """Tells whether a process has ended, whether or not its parent has asked for its status."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

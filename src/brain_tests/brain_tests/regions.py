@@ -164,7 +164,7 @@ class Chatter(Region):
 
 
 def held(message) -> dict:
-    """What a message on ``held`` says."""
+    """Decodes a message on ``held``."""
     return json.loads(message.data)
 
 

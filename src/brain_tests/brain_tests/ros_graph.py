@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody sees of the ROS graph, and a node that is announced piece by piece, as rmw_zenoh_cpp's are.
+"""View of the ROS graph, and a node that is announced piece by piece, as rmw_zenoh_cpp's are.
 
 A node's token comes before those of its endpoints: who has seen all nodes has not seen all that they have.
 """
@@ -21,10 +21,10 @@ class Sight(Protocol):
         """Names of all nodes."""
 
     def count_publishers(self, topic: str) -> int:
-        """How many publish a topic."""
+        """Counts the publishers of a topic."""
 
     def count_subscribers(self, topic: str) -> int:
-        """How many subscribe it."""
+        """Counts the subscriptions of a topic."""
 
 
 class WatchSight:
@@ -39,16 +39,16 @@ class WatchSight:
         return [name.rsplit("/", 1)[-1] for name in self._watch.nodes()]
 
     def count_publishers(self, topic: str) -> int:
-        """How many publish a topic."""
+        """Counts the publishers of a topic."""
         return len(self._watch.endpoints(f"/{topic}", names.PUBLISHER))
 
     def count_subscribers(self, topic: str) -> int:
-        """How many subscribe it."""
+        """Counts the subscriptions of a topic."""
         return len(self._watch.endpoints(f"/{topic}", names.SUBSCRIPTION))
 
 
 def all_there(sight: Sight, nodes: set[str], publishers: Mapping[str, int], subscribers: Mapping[str, int]) -> bool:
-    """Whether nodes and what they have are seen: so many publishers and subscriptions of each topic."""
+    """Tells whether nodes and what they have are seen: so many publishers and subscriptions of each topic."""
     return (nodes <= set(sight.get_node_names())
             and all(sight.count_publishers(topic) == count for topic, count in publishers.items())
             and all(sight.count_subscribers(topic) == count for topic, count in subscribers.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What shards do in tests that is no network: other sizes than are due, an end, an error."""
+"""Misbehavior of shards in tests: other sizes than are due, an end, an error."""
 from __future__ import annotations
 
 import os

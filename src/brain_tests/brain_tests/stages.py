@@ -98,7 +98,7 @@ class Stage(ABC):
         """Lets time pass."""
 
     def log(self) -> str:
-        """What the region's process wrote."""
+        """Returns what the region's process wrote."""
         return ""
 
     def close(self) -> None:

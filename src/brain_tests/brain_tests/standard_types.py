@@ -48,7 +48,7 @@ def _kind(definition: tuple) -> str:
 
 
 def table() -> dict[str, str]:
-    """What the file should hold."""
+    """Builds what the file should hold."""
     return {name: text(*parts) for name, parts in sorted(store().fielddefs.items())
             if not name.startswith(f"{interfaces.PACKAGE}/")}
 

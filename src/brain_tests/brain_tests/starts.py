@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each verb and each launch file starts, as plain data: seen from outside, so that it outlives any change inside.
+"""Inventory of what each verb and launch file starts, as plain data: seen from outside, it outlives any change inside.
 
 Written by ``python -m brain_tests.starts > src/brain_tests/brain_tests/golden/starts.json``.
 """

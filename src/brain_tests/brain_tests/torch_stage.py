@@ -62,7 +62,7 @@ class TorchStage(Stage):
             self._host.publish(topic, message, latch=latch)
 
     def _try(self, what: Callable[[], Any]) -> Any:
-        """Whatever is done while the region may have failed."""
+        """Calls something while the region may have failed; None where it has."""
         if self._host is None:
             return None
         try:

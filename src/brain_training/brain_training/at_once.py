@@ -17,7 +17,7 @@ TOLD = (CheckpointError, OSError, TrainingError)    # said in one line; of all e
 
 
 class Job(NamedTuple):
-    """What is run: ``work(*args, progress)``, so nice to the others (0 to 19)."""
+    """Call for a worker process: ``work(*args, progress)``, at a niceness of 0 to 19."""
 
     work: Callable[..., Any]
     args: tuple[Any, ...]
@@ -25,7 +25,7 @@ class Job(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Why a job has no result."""
+    """Failure of a job, with the reason: it takes the place of the result."""
 
     why: str
 

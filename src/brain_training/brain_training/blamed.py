@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which line of a task failed: an error in a user's own file is told in one sentence, and not as this package's."""
+"""Blame for errors in a task's own file: each is told in one sentence with its line, and not as this package's."""
 from __future__ import annotations
 
 import sys
@@ -39,7 +39,7 @@ def blamed(task: Task, when: Callable[[], str]) -> Iterator[None]:
 
 
 def _of_a_rank(error: Exception) -> bool:
-    """Whether it says that another rank has gone."""
+    """Tells whether an error says that another rank has gone."""
     if "torch.distributed" not in sys.modules:
         return False
     from brain_training.parallel.lost_rank import lost
@@ -48,7 +48,7 @@ def _of_a_rank(error: Exception) -> bool:
 
 
 def when(trainer: Any, ranks: Any = None) -> str:
-    """How far a trainer has come, for a message; None: there was none yet."""
+    """Says how far a trainer has come, for an error message; ``trainer`` None: it had not begun."""
     if trainer is None:
         return "before the first step"
     whose = f" at rank {ranks.rank} of {ranks.size}" if ranks is not None else ""

@@ -108,7 +108,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What :func:`save` wrote, on the CPU.
+    """Loads the tensors and values that :func:`save` wrote, on the CPU.
 
     Raises:
         CheckpointError: the file is torn, or no checkpoint.

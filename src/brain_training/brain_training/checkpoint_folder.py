@@ -47,7 +47,7 @@ Room = Callable[[str, torch.Size, torch.dtype], Any]
 
 
 class Part(Tensor):
-    """What a rank holds of a tensor that is divided along one dimension, as DCP wants to know it."""
+    """Shard of a tensor that is divided along one dimension, as DCP wants to know it: the part that a rank holds."""
 
     _at: tuple[int, int, int]
 
@@ -185,7 +185,7 @@ class Folder:
 
     @property
     def shared(self) -> bool:
-        """Whether all ranks see the folder: on several machines they may not."""
+        """True where all ranks see the folder: on several machines they may not."""
         folder, rank = folder_of(self._path), self._ranks.rank
         name = f"shared-{os.urandom(8).hex()}{PART}" if rank == 0 else ""
         with suppress(OSError):     # what cannot be written is told by the first checkpoint
@@ -276,7 +276,7 @@ def load(place: Path, room: Room, ranks: Any = None) -> tuple[dict[str, Any], di
 
 
 def _together(work: Callable[[], Any], ranks: Any) -> Any:
-    """What ``work`` gives here; where it fails at one rank, it fails at all."""
+    """Runs ``work`` at all ranks and returns its result here; where it fails at one rank, it fails at all."""
     from safetensors import SafetensorError
 
     found, error = None, ""
@@ -296,6 +296,6 @@ def _together(work: Callable[[], Any], ranks: Any) -> Any:
 
 
 def _why(error: CheckpointException) -> str:
-    """What the first rank said that could not."""
+    """Returns the error of the first rank that failed, with its number."""
     rank, (cause, _) = min(error.failures.items())
     return f"rank {rank}: {' '.join(str(cause).split()) or type(cause).__name__}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a robot's camera gets to: poses along driven ways through a room, twenty a second.
+"""Drives of a robot's camera: poses along driven ways through a room, twenty a second.
 
 The robot is taken as a point that keeps to the limits of the real one (speed, turn, accelerations) and to free
 ground. It drives from waypoint to waypoint on ways that keep clear of things; half of the waypoints lie in front of an

@@ -40,7 +40,7 @@ class Kept:
         self.first_seed, self._clips = seed * 10_000, clips
 
     def __len__(self) -> int:
-        """How many clips there are."""
+        """Returns the number of clips."""
         return len(self._clips.images)
 
     def take(self, number: int) -> Clips:

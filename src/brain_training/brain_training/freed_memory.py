@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training frees stays with its process, for the next step.
+"""Memory that a training frees: it stays with its process, for the next step, and does not go to the kernel.
 
 glibc gives a large block back to the kernel as soon as it is freed, and the next step gets it anew, zeroed page by
 page: of the time of a step of vision or language a twelfth was the kernel's. With what is here a step takes 0.85 to

@@ -199,7 +199,7 @@ class LanguageTask(Task):
 
 @torch.inference_mode()
 def hear(network: SpikingReader, texts: list[str], size: int = 128) -> list[Heard]:
-    """What a network says of sentences."""
+    """Runs a network on sentences, in batches of ``size``, and returns its answer to each, in their order."""
     encoded = [encode(spell(text)) for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     found: list[Heard | None] = [None] * len(texts)

@@ -60,7 +60,7 @@ class Course:
         self._open(0, torch.empty(0, dtype=torch.int64))
 
     def __len__(self) -> int:
-        """How many batches will come."""
+        """Returns the number of batches of all chapters."""
         return self._begins[-1]
 
     def rows(self, step: int) -> Tensor:
@@ -85,7 +85,7 @@ class Course:
         self._hard[rows] = hard
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """How hard each sentence was, those that come again in the open chapter, and its number."""
+        """Returns the hardness of each sentence, those that come again in the open chapter, and its number."""
         return {"hard": self._hard, "again": self._again}, {"chapter": self._number}
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:

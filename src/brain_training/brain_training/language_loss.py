@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What language is trained by: what a sentence asks for, what its words are for, and how hard it was."""
+"""Losses of language: for what a sentence asks for, for what its words are for, and how hard it was."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ ACTIONS = 0.5           # weight of what the words of an action say
 
 @dataclass(frozen=True)
 class Recipe:
-    """How much of what."""
+    """Hyperparameters of the training of language."""
 
     sentences: int = 360_000
     again: float = 0.5      # so many of the hardest come again in each next chapter, as a part (0 to 1) of its size
@@ -51,7 +51,7 @@ def _purpose(marks: Tensor) -> Tensor:
 
 
 def by_word(answer: Answer, marks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What the words for colors and shapes are for, as the decoder takes it: by the mean over the bytes of each.
+    """Averages over the bytes of each word for a color or shape, as the decoder does: what the word is for.
 
     Returns:
         Logits [words, 3], what they should say [words] (0, 1 or 2), and in which sentence of the batch each word
@@ -114,7 +114,7 @@ def loss(answer: Answer, meaning: Tensor, marks: Tensor, lengths: Tensor, recipe
 
 @torch.no_grad()
 def hardness(answer: Answer, meaning: Tensor, marks: Tensor) -> Tensor:
-    """How wrong a batch is read, [batch]: what is asked for, and the worst word of a thing (nats)."""
+    """Computes how wrongly each sentence is read, [batch]: what is asked for, and the worst word of a thing (nats)."""
     said, meant, row = by_word(answer, marks)
     worst = said.new_zeros(len(marks)).scatter_reduce_(0, row, F.cross_entropy(said, meant, reduction="none"), "amax")
     return F.cross_entropy(decisions(answer.verb), decided(meaning), reduction="none") + worst

@@ -72,12 +72,12 @@ class Thing(NamedTuple):
     shape: int
 
     def fits(self, other: Thing) -> bool:
-        """Whether one object can be both."""
+        """Tells whether one object can be both things."""
         return (not (self.color and other.color) or self.color == other.color) and (
             not (self.shape and other.shape) or self.shape == other.shape)
 
     def covers(self, other: Thing) -> bool:
-        """Whether all that fits ``other`` fits this too."""
+        """Tells whether all that fits ``other`` fits this too."""
         return self.color in (0, other.color) and self.shape in (0, other.shape)
 
 

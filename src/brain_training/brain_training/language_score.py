@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much is understood: sentences of which all slots are right, and unrelated ones that are refused."""
+"""Scores of language: share of sentences with all slots right, and of unrelated ones that are refused."""
 from __future__ import annotations
 
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept out of training: phrasings of two suites, val and test of the one, and what comes near."""
+"""Phrasings that are kept out of training: those of two suites, val and test of the one, and what comes near."""
 from __future__ import annotations
 
 import functools
@@ -68,12 +68,12 @@ def phrasing(sentence: Sentence) -> str:
 
 
 def inside(part: str, whole: str) -> bool:
-    """Whether one phrasing stands in another: of English, as whole words."""
+    """Tells whether one phrasing stands in another: of English, as whole words."""
     return part in whole and (JAPANESE.search(part) is not None or f" {part} " in f" {whole} ")
 
 
 def near(one: str, withheld_one: str) -> bool:
-    """Whether a phrasing contains a withheld one, is most of it, or is the same but for a letter or two."""
+    """Tells whether a phrasing contains a withheld one, is most of it, or is the same but for a letter or two."""
     if inside(withheld_one, one) or len(one) >= PART * len(withheld_one) and inside(one, withheld_one):
         return True
     allowed = _allowed(withheld_one)
@@ -87,7 +87,7 @@ def _allowed(withheld_one: str) -> int:
 
 @functools.cache
 def _parts() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
-    """What is withheld, its length, the edits that are allowed, and parts of which so many edits leave one whole."""
+    """Lists withheld phrasings with length, allowed edits, and parts of which so many edits leave one whole."""
     found = []
     for one in sorted(withheld()):
         size, edits = len(one), _allowed(one)
@@ -98,7 +98,7 @@ def _parts() -> tuple[tuple[str, int, int, tuple[str, ...]], ...]:
 
 @functools.lru_cache(1 << 18)
 def kept_out(one: str) -> bool:
-    """Whether nothing with this phrasing is trained on: it is :func:`near` a withheld one, and not :func:`given`."""
+    """Tells whether a phrasing is kept out of training: it is :func:`near` a withheld one, and not :func:`given`."""
     size = len(one)
     return one not in given() and any(     # what cannot be near is told apart without its distance
         near(one, other) for other, length, edits, parts in _parts()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one robot's world looks: its light, its colors, and the kinds of objects there. For fleets of robots not alike.
+"""Look of one robot's world: its light, its colors, and the kinds of objects there. For fleets of robots not alike.
 
 A look is put over a room that :mod:`brain_sim` has made, before its pictures are taken. The room itself, and where a
 robot drives in it, stay what they are; the look that is none changes nothing, to the bit.

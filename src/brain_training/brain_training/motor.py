@@ -44,7 +44,7 @@ WALKERS = replace(Trouble(), profiles=False, actions=0.0, pushes=0.0, wrong=0.0,
 
 @dataclass(frozen=True)
 class Recipe:
-    """How much of what."""
+    """Hyperparameters of the training of motor: rooms, robots, rounds of DAgger, and steps of the optimizer."""
 
     rooms: int = 160
     robots: int = 128
@@ -132,7 +132,7 @@ class MotorTask(Task):
         return range(step * self.recipe.batch, (step + 1) * self.recipe.batch)
 
     def sample(self, seed: int, index: int) -> tuple[np.ndarray, ...]:
-        """What was sensed [CHUNK, SIZE], what was right [CHUNK, 3] and how much it counts [CHUNK]."""
+        """Cuts a sample: senses [CHUNK, SIZE], right answers [CHUNK, 3] and their weights in the loss [CHUNK]."""
         rng, r = stream("motor sample", seed, index), self.recipe
         record = self._records[rng.integers(self.round(index // r.batch) + 1)]
         robot, start = rng.integers(r.robots), CHUNK // 2 * rng.integers((r.steps - CHUNK) // (CHUNK // 2) + 1)
@@ -183,7 +183,7 @@ class MotorTask(Task):
             "drivers": self._drivers}
 
     def mark(self) -> int:
-        """How many rounds there are: what is in them stays."""
+        """Counts the rounds so far: what is in them stays."""
         return len(self._drivers)
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ class Course(NamedTuple):
 
 
 def price(gap: np.ndarray) -> np.ndarray:
-    """What a meter of way costs, by the gap (m) that it leaves."""
+    """Computes the cost of a meter of way, by the gap (m) that it leaves."""
     return 1.0 + 3.0 * np.clip(1 - gap / COMFORT, 0, 1) + 15.0 * np.clip(1 - gap / 0.08, 0, 1)
 
 
@@ -60,7 +60,7 @@ def _padded(values: np.ndarray, side: int, fill: float) -> np.ndarray:
 
 
 class Maps:
-    """What all courses in one room share."""
+    """Maps of one room, which all courses in it share."""
 
     def __init__(self, room: Room) -> None:
         self.room = room

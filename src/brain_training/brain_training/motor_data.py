@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who drives through which rooms while the teacher labels: data for cloning, for DAgger, and held-out drives."""
+"""Drives through rooms while the teacher labels: data for cloning, for DAgger, and held-out drives."""
 from __future__ import annotations
 
 import math
@@ -120,7 +120,7 @@ Driver = SpikingPolicy | RatePolicy | None
 
 
 class Seats:
-    """Who drives which robot, and their states: each network by itself, as it would run live.
+    """Drivers of the robots, and their states: each network by itself, as it would run live.
 
     Args:
         drivers: of each robot.
@@ -149,7 +149,7 @@ class Seats:
 
 def drive(seed: int, number: int, driver: Driver, share: float, robots: Sequence[int], dealer: Dealer, steps: int,
           progress: Callable[[int, int], None] | None = None) -> Record:
-    """What robots sense in one round of driving, and what would have been right.
+    """Drives robots for one round, and records what they sense and what would have been right.
 
     The record of a robot is a function of (seed, round, weights of the driver, robot): whoever drives the others.
 

@@ -28,7 +28,7 @@ _OFFSETS = (np.stack(np.meshgrid(*[np.arange(-HALF, HALF + 1)] * 2, indexing="ij
 
 
 class Asked(NamedTuple):
-    """What n robots are told and how they are: arrays [n].
+    """Commands to n robots, and their state: arrays [n].
 
     Attributes:
         x, y, yaw: pose (m, rad).
@@ -62,7 +62,7 @@ class Told(NamedTuple):
 
 
 def teach(ask: Asked, ground) -> Told:
-    """What is right for each robot on a :class:`brain_training.motor_courses.Ground` of as many rows."""
+    """Computes the right answer for each robot on a :class:`brain_training.motor_courses.Ground` of as many rows."""
     n, rows = len(ask.x), np.arange(len(ask.x))
     here = np.stack([ask.x, ask.y], -1).astype(np.float32)
     gap_here = _gap(ground, ask, rows, here[:, None])[:, 0]

@@ -37,7 +37,7 @@ PROFILES = np.array([    # share, max_linear, max_angular, braking, acceleration
 
 @dataclass(frozen=True)
 class Trouble:
-    """How much goes wrong. Rates are per second."""
+    """Noise and disturbances of the simulated world. Rates are per second."""
 
     bearing: float = 0.04       # rad, and distance: share; bias and jitter of the target's place
     distance: float = 0.08
@@ -55,7 +55,7 @@ HONEST = Trouble(0.03, 0.05, 0.03, 0, 0, 0, 0, False, 0.0, 0.0)
 
 
 class Record(NamedTuple):
-    """What happened in a number of steps: senses [steps, robots, SIZE], right answers, and where episodes begin."""
+    """Recording of a number of steps: senses [steps, robots, SIZE], right answers, and where episodes begin."""
 
     senses: np.ndarray
     linear: np.ndarray
@@ -173,7 +173,7 @@ class Fleet:
     # -- what is told ----------------------------------------------------------------------------------------------
 
     def tell(self) -> np.ndarray:
-        """What each motor senses now: float32[n, SIZE]. Call it once a step, before :meth:`advance`."""
+        """Makes the senses of each motor now: float32[n, SIZE]. Call it once a step, before :meth:`advance`."""
         dice = self.dice
         self._parity ^= 1
         here = np.stack([self.x, self.y], -1)
@@ -201,7 +201,7 @@ class Fleet:
         return self.senses
 
     def _change_minds(self, here: np.ndarray) -> None:
-        """What the prefrontal cortex wants: the goal mostly, and now and then something else for a while."""
+        """Draws what the prefrontal cortex wants: mostly the goal, and now and then something else for a while."""
         t, dice = self.trouble, self.dice
         self.special_left -= 1
         free = self.special_left <= 0

@@ -52,7 +52,7 @@ NEVER = 1e6
 
 
 class Reader(NamedTuple):
-    """How a library understands NIR.
+    """Capabilities of a library that reads NIR.
 
     Attributes:
         what: for a person: what to do after reading, so that the library computes what we do.
@@ -200,7 +200,7 @@ class _Writer:
         self.edges.append((at, self.places[p.target]))
 
     def _gain(self, neuron: Any) -> tuple[float, float]:
-        """What a projection's weights and bias are multiplied by, and what has to be added to its bias then."""
+        """Returns the factor of a projection's weights and bias, and what has to be added to its bias then."""
         if isinstance(neuron, (Count, IF, Gate)):
             return 1.0, 0.0
         share = 1 - decay(neuron.tau, self.circuit.h)

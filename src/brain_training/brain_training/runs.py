@@ -237,7 +237,7 @@ def _forget(names: Sequence[str], outs: Sequence[Path | None], settings: Setting
 
 
 def begun(name: str, out: Path | None, settings: Settings) -> bool:
-    """Whether an earlier training has left something that ``--resume`` goes on from, of any of its networks."""
+    """Tells whether an earlier training left something that ``--resume`` goes on from, of any of its networks."""
     checkpoints = [settings.checkpoint(file) for file in places(name, out, settings.graph, settings.size).values()]
     return any(newest(one) is not None or one.with_suffix(plans.SERVERS).is_dir() for one in checkpoints)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a training is to be done: all that the command line says of it."""
+"""Settings of a training: all that the command line says of it."""
 from __future__ import annotations
 
 import importlib
@@ -28,7 +28,7 @@ def check_device(device: str) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How it is trained.
+    """Settings of a training.
 
     Attributes:
         seed: of weights, data and order.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is learned: a task has data, a network, a loss, an examination and a weight file.
+"""Base class of tasks, which are what is learned: a task has data, a network, a loss, an examination and a weight file.
 
 How it is learned is a matter of :mod:`.trainer`.
 """
@@ -35,7 +35,7 @@ SIZES = {BASE: 1, "wide": 2, "large": 4}
 
 
 def sized(size: str) -> dict[str, str]:
-    """How a task is told its size: one that has the base size alone need not take any."""
+    """Returns the arguments that tell a task its size: one that has the base size alone need not take any."""
     return {} if size == BASE else {"size": size}
 
 
@@ -68,7 +68,7 @@ class TrainingError(RuntimeError):
 
 
 class Lost(NamedTuple):
-    """What a batch made.
+    """Loss of a batch, and how hard its samples were.
 
     Attributes:
         value: loss, a scalar.
@@ -81,7 +81,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long a task is trained, where it does not say more.
+    """Hyperparameters of a task that needs no more than these.
 
     Attributes:
         steps: how many.
@@ -95,7 +95,7 @@ class Recipe:
 
 
 class Task(ABC):
-    """What is learned by one network.
+    """Task that one network learns.
 
     It has to say what its samples are, the network, the loss and the score. All else has a default here: AdamW, one
     cycle of the learning rate, samples that are new in each step, or, where there are so many :attr:`samples` of them,
@@ -154,7 +154,7 @@ class Task(ABC):
 
     @property
     def spiking(self) -> bool:
-        """Whether the network has spikes."""
+        """True where the network has spikes."""
         return self.which == "spiking"
 
     @classmethod
@@ -190,7 +190,7 @@ class Task(ABC):
         """
 
     def built(self, seed: int) -> nn.Module:
-        """What :meth:`build` makes; torch's generator is then what it was before.
+        """Calls :meth:`build` with torch's generator set from the seed; afterwards the generator is what it was before.
 
         Raises:
             TrainingError: it is no network, or has nothing to train.
@@ -213,7 +213,7 @@ class Task(ABC):
         synchronize(network, self.whole)
 
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
-        """What changes the weights."""
+        """Makes the optimizer: AdamW."""
         return torch.optim.AdamW(network.parameters(), lr=self.recipe.rate)
 
     def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
@@ -226,7 +226,7 @@ class Task(ABC):
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """Number of steps."""
         return int(self.recipe.steps)
 
     def indices(self, seed: int, step: int) -> Sequence[int]:
@@ -262,7 +262,7 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost | Tensor:
-        """What is to become less; others call :meth:`lost`.
+        """Computes the loss of a batch; others call :meth:`lost`.
 
         Args:
             network: whose.
@@ -271,7 +271,7 @@ class Task(ABC):
         """
 
     def lost(self, network: Any, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
-        """What :meth:`loss` says of a batch.
+        """Calls :meth:`loss` for a batch, and checks what it returns.
 
         Raises:
             TrainingError: it is not one number, or does not come from the network's weights.
@@ -297,11 +297,14 @@ class Task(ABC):
         """Called after each step, with its samples and what they made."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What the curriculum has come to: tensors, and what JSON can say."""
+        """Returns the state of the curriculum: tensors, and values for JSON."""
         return {}, {}
 
     def mark(self) -> Any:
-        """What is another one whenever :meth:`state` is: it is then not asked for in each step. None: ask in each."""
+        """Returns a value that changes whenever :meth:`state` does, so that it need not be asked for in each step.
+
+        None: ask in each.
+        """
         return None
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -323,7 +326,7 @@ class Task(ABC):
 
 
 def _outline(sample: Any) -> str:
-    """What a sample is, for a message: shapes and types of its parts."""
+    """Describes a sample in a message: shapes and types of its parts."""
     if isinstance(sample, (list, tuple)):
         return f"({', '.join(map(_outline, sample))})"
     if isinstance(sample, (np.ndarray, Tensor)):
@@ -332,7 +335,7 @@ def _outline(sample: Any) -> str:
 
 
 def _odd(samples: Sequence[Any]) -> str:
-    """Which sample is another thing than the first, for a message."""
+    """Finds the first sample that differs from sample 0 in shape or type, for a message."""
     first = _outline(samples[0])
     for number, sample in enumerate(samples):
         if _outline(sample) != first:

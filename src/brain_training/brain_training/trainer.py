@@ -164,7 +164,7 @@ class Trainer:
         return lost
 
     def whose(self) -> str:
-        """Where a loss that is no number came from, for its message."""
+        """Names where a loss or gradient that is no number came from, for the message."""
         return ""
 
     @contextmanager
@@ -173,7 +173,7 @@ class Trainer:
         yield self.network
 
     def agreed(self, due: bool) -> bool:
-        """Whether a checkpoint is written now, where it is ``due`` here."""
+        """Decides whether a checkpoint is written now, where it is ``due`` here."""
         return due
 
     def trained(self) -> nn.Module:
@@ -191,7 +191,10 @@ class Trainer:
     # -- checkpoints and log ---------------------------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """What a checkpoint has to be of to be resumed from: anything else would train another network."""
+        """Returns the identity of the training, which a checkpoint to resume from must match.
+
+        Anything else would train another network.
+        """
         size = {} if self.task.size == BASE else {"size": self.task.size}
         return {**size, "task": self.task.name, "network": self.task.which, "seed": self.seed,
                 "recipe": asdict(self.task.recipe), "threads": torch.get_num_threads(), "device": self.device.type}
@@ -202,7 +205,7 @@ class Trainer:
 
     def state(self, course: tuple[Mapping[str, Tensor], Mapping[str, Any]] | None = None
               ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a checkpoint has: tensors, which are not copied, and what JSON can say.
+        """Returns the content of a checkpoint: tensors, which are not copied, and values for JSON.
 
         Args:
             course: what the task's :meth:`~Task.state` gave; None: it is asked.
@@ -232,7 +235,7 @@ class Trainer:
         shutil.rmtree(files.folder_of(self._path), ignore_errors=True)      # of several, from which this one went on
 
     def read(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """What :meth:`write` wrote, here or in any other form; None: there is nothing."""
+        """Reads what :meth:`write` wrote, here or in any other form; None: there is nothing."""
         self._place = files.newest(self._path) if self._path is not None else None
         if self._place is None or self._place.is_file():
             return files.load(self._place) if self._place is not None else None

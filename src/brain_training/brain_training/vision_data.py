@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 class Labels(NamedTuple):
-    """What each column shows, the nearest object first: arrays [..., SLOTS, COLUMNS].
+    """Labels of the columns of pictures, the nearest object first: arrays [..., SLOTS, COLUMNS].
 
     Attributes:
         color: int8, number in COLORS, or NOTHING, or UNSURE.
@@ -122,7 +122,7 @@ class Studio:
         self._taken = np.zeros(self._count, bool)
 
     def __len__(self) -> int:
-        """How many clips there are."""
+        """Returns the number of clips."""
         return self._count
 
     def take(self, number: int) -> Clips:
@@ -180,7 +180,7 @@ def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
 
 @dataclass(frozen=True)
 class Recipe:
-    """How much of what."""
+    """Hyperparameters of the training of vision."""
 
     rooms: int = 1500
     clips_per_room: int = 4
@@ -190,5 +190,5 @@ class Recipe:
     rate: float = 3e-3
 
     def studio(self, seed: int) -> Any:
-        """What takes the clips of a training's seed: a :class:`Studio`, or something like it."""
+        """Makes the source of a training's clips, by its seed: a :class:`Studio`, or something like it."""
         return Studio(self.rooms, self.clips_per_room, self.frames, first_seed=seed * 10_000)

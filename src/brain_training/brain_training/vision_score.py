@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well objects are found: F1 over objects of 10 visible pixels or more, and the errors of where they are.
+"""Scores of vision: F1 over objects of 10 visible pixels or more, and the errors of where they are.
 
 A detection is right when an object of its color and shape, not matched by a surer one, is within 5 degrees of its
 bearing. Objects that show fewer than 10 pixels are not asked for, and finding one of them is neither right nor wrong.

@@ -48,7 +48,7 @@ class Whole:
         return items
 
     def joined(self, array: np.ndarray, axis: int, of: int) -> np.ndarray:
-        """What all parts made of :meth:`part`, one behind the other.
+        """Joins what all parts made of :meth:`part`, one behind the other.
 
         Args:
             array: what this part made.

@@ -18,7 +18,7 @@ class AttachmentProblem(ValueError):
 
 
 class Attachment(NamedTuple):
-    """What an attachment says.
+    """Attachment of a message: its sequence number, time and publisher.
 
     Attributes:
         sequence: number of the message, counted from 1 by its publisher.
@@ -40,7 +40,7 @@ def pack(sequence: int, source_timestamp: int, gid: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> Attachment:
-    """What the 33 bytes say.
+    """Unpacks the 33 bytes of an attachment.
 
     Raises:
         AttachmentProblem: they are not 33 bytes in that layout (versions before rmw_zenoh 0.6 wrote another).

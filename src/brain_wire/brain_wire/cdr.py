@@ -335,7 +335,7 @@ class _Writer(_Code):
 
 
 def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
-    """What encodes messages with these fields: little endian, encapsulation in front.
+    """Compiles the function that encodes messages with these fields: little endian, encapsulation in front.
 
     The function raises whatever it meets in a message that does not fit: struct.error, ValueError, AttributeError, ...
     """
@@ -351,7 +351,9 @@ def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
 
 
 def decoder(cls: type, fields: Fields, lookup: Lookup, order: Literal["<", ">"]) -> Callable[[bytes], tuple[Any, int]]:
-    """What decodes messages with these fields from bytes in that byte order, with the encapsulation in front.
+    """Compiles the function that decodes messages with these fields from bytes in the byte order ``order``.
+
+    The encapsulation is in front of the bytes.
 
     The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a
     message: struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie

@@ -37,7 +37,7 @@ class CredentialsProblem(SessionProblem):
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a credentials file says of itself.
+    """Metadata of a credentials file: name, rights and end of the certificate.
 
     Attributes:
         path: of the file.
@@ -64,7 +64,7 @@ class Credentials:
     renewed: bool = False
 
     def missing_right(self, endpoint: names.Endpoint) -> str | None:
-        """Why the router will refuse a node, publisher, subscription or service, or None where it will not."""
+        """Returns why the router will refuse a node, publisher, subscription or service; None where it will not."""
         if endpoint.domain != self.domain:
             return f"{self._who()} is for domain {self.domain}, not {endpoint.domain}"
         if endpoint.kind == names.NODE:
@@ -78,7 +78,7 @@ class Credentials:
         return f"{self._who()} does not allow {endpoint.name} to {verb} {endpoint.topic}"
 
     def warning(self) -> str | None:
-        """What is to be said of the end of the certificate, or of who may read the file; None: nothing."""
+        """Warns of the certificate's end, or of others who may read the file; None: nothing is to be said."""
         left = self.valid_until - time.time()
         if left < SOON and not self.renewed:
             when = f"{datetime.fromtimestamp(self.valid_until):%Y-%m-%d}"
@@ -99,7 +99,7 @@ def _fits(topic: str, right: str) -> bool:
 
 
 def place() -> Path | None:
-    """What ``BRAIN_SECURITY`` names: a folder of credentials or one file; None where it is not set."""
+    """Returns the path that ``BRAIN_SECURITY`` names: a folder of credentials or one file; None where it is not set."""
     text = os.environ.get(SECURITY_VARIABLE, "").strip()
     return Path(text).expanduser() if text else None
 
@@ -132,7 +132,7 @@ def credentials_file(where: Path, identity: str, variable: str = SECURITY_VARIAB
 
 
 def read_credentials(path: Path, variable: str = SECURITY_VARIABLE) -> Credentials | None:
-    """What a file says of itself; None for a Zenoh configuration that ``brain keys`` did not write.
+    """Reads the metadata of a credentials file; None: a Zenoh configuration that ``brain keys`` did not write.
 
     Args:
         variable: what named the file, for messages.

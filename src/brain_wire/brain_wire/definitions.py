@@ -17,7 +17,7 @@ from typing import Any, Callable, NamedTuple
 
 
 class Nodetype(IntEnum):
-    """What a field is; the numbers are rosbags'.
+    """Kind of a field's type; the numbers are rosbags'.
 
     A definition is ``(BASE, (kind, bound of a string or 0))``, ``(NAME, type)``, ``(ARRAY, (element, length))`` or
     ``(SEQUENCE, (element, bound or 0))``.
@@ -33,7 +33,7 @@ Fields = list[tuple[str, tuple]]
 
 
 class Definition(NamedTuple):
-    """What a type is made of.
+    """Definition of a message type: its constants and fields.
 
     Attributes:
         constants: name, kind and value.

@@ -43,7 +43,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class News:
-    """What is new of a goal, as a step returns it; made by an :class:`Act`.
+    """News of a goal, feedback or result, as a step returns it; made by an :class:`Act`.
 
     Attributes:
         goal: id of the goal.
@@ -78,7 +78,7 @@ class Act:
         return action_type(self.type)
 
     def feedback(self, goal: Goal, /, **fields: Any) -> News:
-        """How it goes."""
+        """Makes feedback on a goal that is being executed."""
         return News(goal.id, Status.EXECUTING, make(self.types.feedback, **fields))
 
     def succeeded(self, goal: Goal, /, **fields: Any) -> News:

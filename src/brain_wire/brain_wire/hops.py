@@ -34,7 +34,7 @@ _NONE = -2              # the newest number before the first; those that come ar
 
 
 class Passage(NamedTuple):
-    """What is known of the way from one publisher to a subscription.
+    """Statistics of the messages from one publisher to a subscription.
 
     Attributes:
         gid: of the publisher, 16 bytes; fewer where the middleware has shorter ones or tells none.
@@ -59,7 +59,7 @@ class Passage(NamedTuple):
 
 
 class Hop:
-    """What is noted of one publisher. :meth:`note` is for the thread that receives, and for no other.
+    """Record of one publisher's messages. :meth:`note` is for the thread that receives, and for no other.
 
     Args:
         gid: of the publisher.
@@ -141,7 +141,7 @@ class Hop:
         return True
 
     def passage(self, now: float) -> Passage:
-        """What is known so far, from any thread; ``now`` is the steady time (s)."""
+        """Computes the statistics so far, from any thread; ``now`` is the steady time (s)."""
         filled = self._filled
         took = sorted(self._took[:filled])
         doubted = sum(1 for value in took if value == _NEVER) if took and took[0] == _NEVER else 0
@@ -157,7 +157,7 @@ class Hop:
 
 
 class Hops:
-    """What a subscription notes of all its publishers.
+    """Records of all publishers of a subscription.
 
     Args:
         replays: messages that each may tell once more from before the subscription was made: the depth of a latched
@@ -252,13 +252,13 @@ class Hops:
         return hop
 
     def of(self, gid: bytes) -> Hop | None:
-        """What is noted of one publisher; None where nothing is."""
+        """Returns the record of one publisher; None where there is none."""
         with self._lock:
             self._catch_up()
         return self._hops.get(gid)
 
     def passages(self, now: float) -> list[Passage]:
-        """What is known of each publisher; from any thread. ``now`` is the steady time (s)."""
+        """Computes the statistics of each publisher; from any thread. ``now`` is the steady time (s)."""
         with self._lock:
             self._catch_up()
         return [hop.passage(now) for hop in list(self._hops.values())]

@@ -17,7 +17,7 @@ seldom = Seldom(logging.getLogger(__name__))
 
 
 class State(IntEnum):
-    """Where a node is in its life; from 10 on, on its way."""
+    """Lifecycle state of a node; from 10 on, it is on its way to another."""
 
     UNKNOWN = 0
     UNCONFIGURED = 1
@@ -33,7 +33,7 @@ class State(IntEnum):
 
 
 class Outcome(IntEnum):
-    """How a transition ended; as transitions are numbered, the last digit."""
+    """Outcome of a transition; as transitions are numbered, the last digit."""
 
     SUCCESS = 0
     FAILURE = 1

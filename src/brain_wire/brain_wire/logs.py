@@ -57,7 +57,7 @@ class Logs:
             self._failing.discard(name)
 
     def output(self, name: str) -> IO[bytes]:
-        """What takes the output of a process: the log, or nothing where that cannot be opened."""
+        """Opens the log for the output of a process, or the null device where the log cannot be opened."""
         try:
             return open(self.path(name), "ab", opener=private.opener)  # noqa: SIM115 - the caller closes it
         except OSError as error:

@@ -38,7 +38,7 @@ __all__ = ["Message", "MessageError", "SILENCE", "add_type", "clip_utf8", "dds_t
 
 
 class Message:
-    """What all classes of messages share."""
+    """Base of all classes of messages."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and tuple(vars(self).values()) == tuple(vars(other).values())
@@ -57,7 +57,7 @@ def type_names() -> list[str]:
 
 @functools.cache
 def _definition(name: str) -> Definition:
-    """What a type is made of; one without fields has a filler, as everywhere in ROS 2.
+    """Looks up the definition of a type; one without fields has a filler, as everywhere in ROS 2.
 
     Raises:
         MessageError: no such type is known, or the file that defines it is broken.
@@ -105,7 +105,7 @@ def message_class(name: str) -> type:
 
 
 def _default(definition: tuple) -> Any:
-    """What dataclasses make a field of that is not given; nested types are looked up when the first is made."""
+    """Makes a field's default for dataclasses; nested types are looked up when the first is made."""
     if definition[0] == Nodetype.BASE:
         return _factory(definition)()
     return dataclass_field(default_factory=lambda: _factory(definition)())
@@ -138,12 +138,12 @@ def dds_type(name: str) -> str:
 
 @functools.cache
 def has_field(name: str, field: str) -> bool:
-    """Whether messages of the type have a field of that name."""
+    """Tells whether messages of the type have a field of that name."""
     return any(f == field for f, _ in fields_of(name))
 
 
 def _factory(definition: tuple) -> Callable[[], Any]:
-    """What makes the default of a field: zero, empty text, an empty or zero array, a message of such."""
+    """Returns the function that makes a field's default: zero, empty text, empty or zero array, a message of such."""
     kind, detail = definition
     if kind == Nodetype.BASE:
         base = detail[0]
@@ -162,7 +162,7 @@ def _factory(definition: tuple) -> Callable[[], Any]:
 
 @functools.cache
 def _blank(name: str) -> Callable[[], Any]:
-    """What makes a message of zeros."""
+    """Returns the function that makes a message of zeros."""
     maker = _maker(name)
     return lambda: maker({})
 
@@ -255,7 +255,7 @@ def encode(message: Any) -> bytes:
 
 
 def _misfit(message: Any, name: str, path: str = "") -> str | None:
-    """Which field of a message that cannot be encoded holds what, and what its type can; None if all fit."""
+    """Finds the field that cannot be encoded: its place, value, and what its type can hold; None if all fit."""
     for field, definition, _ in _fields(name):
         try:
             value = getattr(message, field)
@@ -277,7 +277,7 @@ def _misfit(message: Any, name: str, path: str = "") -> str | None:
 
 
 def _why_not(definition: tuple, value: Any) -> str | None:
-    """Why a field that is no message cannot hold a value."""
+    """Returns the reason why a field that is no message cannot hold a value; None: it can."""
     kind, detail = definition
     try:
         if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):

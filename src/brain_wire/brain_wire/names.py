@@ -192,7 +192,7 @@ class Endpoint:
 
     @property
     def owner(self) -> tuple[str, int]:
-        """What identifies the node among all: session and number."""
+        """Identity of the node among all: session and number."""
         return self.zid, self.nid
 
     def token(self) -> str:
@@ -206,7 +206,7 @@ class Endpoint:
 
 
 def parse_token(token: str) -> Endpoint:
-    """What a liveliness token announces. Chunks beyond the known ones are read over: newer versions append some.
+    """Parses a liveliness token. Chunks beyond the known ones are read over: newer versions append some.
 
     Raises:
         NameProblem: it is no such token.

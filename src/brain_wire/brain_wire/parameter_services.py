@@ -42,7 +42,7 @@ _SCALARS = {bool: Kind.BOOL, int: Kind.INTEGER, float: Kind.DOUBLE, str: Kind.ST
 
 
 class Access(NamedTuple):
-    """How a node's parameters are reached.
+    """Access to a node's parameters.
 
     Attributes:
         descriptions: of all parameters, by name.
@@ -102,7 +102,7 @@ def descriptor_message(name: str, about: Description, value: Any) -> Any:
 
 
 def changed(node: str, stamp: Any, values: Mapping[str, Any]) -> Any:
-    """What is told on :data:`EVENTS` of parameters that were changed."""
+    """Makes the message that tells of changed parameters on :data:`EVENTS`."""
     return make(EVENT_TYPE, stamp=stamp, node=node, changed_parameters=[
         make("rcl_interfaces/msg/Parameter", name=name, value=value_message(value)) for name, value in values.items()])
 

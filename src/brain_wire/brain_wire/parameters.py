@@ -42,7 +42,7 @@ def parameter(default: Any, description: str, *, unit: str = "", low: float | No
 
 
 class Description(NamedTuple):
-    """What ROS 2 is told of a parameter.
+    """Description of a parameter for ROS 2.
 
     Attributes:
         kind: type of the value; tuple for a list.
@@ -62,7 +62,7 @@ class Description(NamedTuple):
 
 
 def describe(field: dataclasses.Field) -> Description:
-    """What ROS 2 is told of a parameter: its unit, range and choices, and whether it can be changed while running."""
+    """Describes a parameter for ROS 2: its unit, range and choices, and whether it can be changed while running."""
     meta, kind = field.metadata, type(field.default)
     constraints = [f"one of {', '.join(meta['choices'])}"] if meta["choices"] else []
     if not meta["live"]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class QoS:
-    """How a topic's messages are delivered.
+    """Quality of service of a topic: how its messages are delivered.
 
     Attributes:
         reliable: lost messages are sent again (RELIABLE), or not (BEST_EFFORT).
@@ -29,7 +29,7 @@ class QoS:
 
 
 def incompatibility(publisher: QoS, subscription: QoS) -> str | None:
-    """Why DDS would not connect the two, or None where it would.
+    """Returns the reason why DDS would not connect the two, or None where it would.
 
     Zenoh connects anything; a DDS middleware stays silent about what it does not connect, so every edge is checked
     by its rules: a subscription may not ask for more than the publisher offers.

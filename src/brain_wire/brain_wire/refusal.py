@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a router does not let a session in. Zenoh only says that it cannot connect, so the link is tried by TLS alone."""
+"""Reasons for a refused session. Zenoh only says that it cannot connect, so the link is tried by TLS alone."""
 from __future__ import annotations
 
 import json
@@ -30,7 +30,7 @@ def address(endpoint: str) -> tuple[str, str, int]:
 
 
 def malformed(endpoint: str) -> bool:
-    """Whether something cannot be an endpoint: it has no protocol, or one of a network and not host and port."""
+    """Tells whether something cannot be an endpoint: no protocol, or one of a network and not host and port."""
     protocol, host, _ = address(endpoint)
     if not re.fullmatch("[a-z][a-z0-9_-]*/[^\\s\\x00-\\x1f]+", endpoint):
         return True
@@ -38,13 +38,13 @@ def malformed(endpoint: str) -> bool:
 
 
 def open_to_a_network(endpoint: str) -> bool:
-    """Whether an endpoint leaves this machine without encryption and authentication."""
+    """Tells whether an endpoint leaves this machine without encryption and authentication."""
     protocol, host, _ = address(endpoint)
     return protocol in NETWORK and not host.startswith(LOOPBACK)
 
 
 def why_not(endpoints: Iterable[str], credentials: Credentials | None) -> str | None:
-    """Why a session was not let in, in a sentence with the remedy; None: nobody listens, or it cannot be said."""
+    """Returns the reason for a refused session, with the remedy; None: nobody listens, or it cannot be said."""
     for endpoint in endpoints:
         protocol, host, port = address(endpoint)
         if not port or protocol not in ("tcp", "tls"):
@@ -121,7 +121,7 @@ def _alert(endpoint: str, who: str, error: OSError) -> str:
 
 
 def _context(path: Path) -> ssl.SSLContext:
-    """What Zenoh's TLS settings in a file amount to."""
+    """Makes the TLS context of the Zenoh settings in a file."""
     import base64
     import ssl
     import tempfile

@@ -83,7 +83,7 @@ def settings(listen: Sequence[str], connect: Sequence[str] = ()) -> dict[str, An
 
 
 def is_router(endpoint: str) -> bool:
-    """Whether a Zenoh router answers at ``endpoint`` (as ``tcp/localhost:7447``) within a second or so.
+    """Checks whether a Zenoh router answers at ``endpoint`` (as ``tcp/localhost:7447``) within a second or so.
 
     By TLS it is asked with the operator's credentials, where ``BRAIN_SECURITY`` is set.
 

@@ -103,7 +103,7 @@ class Service:
         self._arrived()
 
     def _oldest(self) -> zenoh.Query | None:
-        """What waits longest, not to wait any more; None where nothing waits (another thread may have it by now)."""
+        """Takes the query that has waited longest; None where none waits (another thread may have it by now)."""
         try:
             return self._queries.popleft()
         except IndexError:

@@ -152,7 +152,7 @@ def session_config(router: str | None = None, identity: str = OPERATOR, elsewher
 
 
 def _endpoints(config: zenoh.Config) -> list[str]:
-    """Where a configuration connects, whatever form that is written in."""
+    """Lists the endpoints to which a configuration connects, whatever form they are written in."""
     found = json.loads(config.get_json("connect/endpoints"))
     lists = list(found.values()) if isinstance(found, dict) else [found]
     return [e if isinstance(e, str) else e.get("endpoint", "") for some in lists for e in some or ()]
@@ -211,7 +211,7 @@ class Session:
         return next(self._numbers)
 
     def missing_right(self, endpoint: names.Endpoint) -> str | None:
-        """Why the router will refuse a node, publisher, subscription or service; None where it will not."""
+        """Returns why the router will refuse a node, publisher, subscription or service; None where it will not."""
         return None if self.credentials is None else self.credentials.missing_right(endpoint)
 
     def check_right(self, endpoint: names.Endpoint) -> None:
@@ -223,7 +223,7 @@ class Session:
 
     @property
     def linked(self) -> bool:
-        """Whether there is a router or a peer at the other end right now."""
+        """True while there is a router or a peer at the other end."""
         if self.zenoh.is_closed():
             return False
         info = self.zenoh.info

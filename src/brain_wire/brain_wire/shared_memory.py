@@ -49,7 +49,7 @@ _told = threading.Event()
 
 @functools.cache
 def may_lock() -> bool:
-    """Whether this process may lock as much memory as shared memory takes: see :data:`LOCKABLE`."""
+    """Checks whether this process may lock as much memory as shared memory takes: see :data:`LOCKABLE`."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if limit == resource.RLIM_INFINITY or limit >= LOCKABLE:
         return True
@@ -96,7 +96,7 @@ def open_zenoh(config: zenoh.Config) -> zenoh.Session:
 
 
 class Pool:
-    """What a session puts its large messages into. The memory is taken when the first of them is published.
+    """Shared memory for a session's large messages. It is taken when the first of them is published.
 
     Args:
         config: of the session.
@@ -119,7 +119,7 @@ class Pool:
             self._size = int(json.loads(config.get_json(POOL_SIZE)))
 
     def share(self, data: bytes | bytearray) -> Any:
-        """What is to be put for a message of at least :attr:`threshold` bytes: a buffer with it, or ``data`` itself."""
+        """Shares a message from :attr:`threshold` bytes on: returns its buffer, or ``data`` if there is no room."""
         with self._lock:
             buffer = self._buffer(len(data))
             if buffer is None:

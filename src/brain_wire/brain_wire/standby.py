@@ -31,7 +31,7 @@ class Standby:
 
     @property
     def waits(self) -> bool:
-        """Whether it is there."""
+        """True while its process is there."""
         return self._process is not None and self._process.poll() is None
 
     def put_to_work(self, restarts: int) -> subprocess.Popen | None:

@@ -70,7 +70,7 @@ class Arrival(NamedTuple):
 
     @property
     def attachment(self) -> Attachment:
-        """Who published it, and when.
+        """Attachment of the message: its publisher, sequence number and time.
 
         Raises:
             AttachmentProblem: there is none, or one of another layout.
@@ -135,7 +135,7 @@ class Publisher:
 
     @property
     def heard(self) -> bool:
-        """Whether anybody subscribes to the topic now, ROS 2 node or not.
+        """True while anybody subscribes to the topic, ROS 2 node or not.
 
         Not to be had of a latched one, which keeps its messages for whoever may come.
         """

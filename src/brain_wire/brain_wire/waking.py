@@ -45,7 +45,7 @@ class Flag:
         self._signal.set()
 
     def is_set(self) -> bool:
-        """Whether it was set."""
+        """Tells whether it was set."""
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:

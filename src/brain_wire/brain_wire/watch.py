@@ -133,14 +133,14 @@ class Watch:
         return [e for e in found if e.kind != names.NODE and topic in (None, e.topic) and kind in (None, e.kind)]
 
     def publisher(self, gid: bytes) -> names.Endpoint | None:
-        """Who publishes with a global id, as attachments carry it."""
+        """Looks up the publisher with a global id, as attachments carry it; None: it is not known."""
         with self._lock:
             token = self._publishers.get(gid)
             return None if token is None else self._endpoints.get(token)
 
     @property
     def linked(self) -> bool:
-        """Whether there was a link to a router or a peer at the last look."""
+        """True if there was a link to a router or a peer at the last look."""
         return self._linked
 
     # -- following ---------------------------------------------------------------------------------------------------

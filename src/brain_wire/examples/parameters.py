@@ -7,7 +7,7 @@ from brain_wire import Server, open_node, parameter
 
 @dataclass(frozen=True)
 class Parameters:
-    """What may be changed."""
+    """Parameters that may be changed."""
 
     rate: float = parameter(2.0, "Blinks per second.", unit="Hz", low=0.1, high=20.0)
 

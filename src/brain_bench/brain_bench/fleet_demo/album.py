@@ -33,7 +33,7 @@ class Sheet(NamedTuple):
 
 
 def held(path: Path) -> bool:
-    """Whether a file is one of those that are kept back."""
+    """Tells whether a file is one of those that are kept back."""
     return int(path.stem) % HELD == HELD // 2
 
 
@@ -99,7 +99,7 @@ class Reader:
             np.concatenate(parts)[:, None] for parts in zip(*(sheet.labels for sheet in found)))))
 
     def ways(self) -> list[Way]:
-        """What is kept back, to examine by."""
+        """Returns the pictures that are kept back, to examine by."""
         return [Way(sheet.images, sheet.objects) for sheet in self.some(True)]
 
 

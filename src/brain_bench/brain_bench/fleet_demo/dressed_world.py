@@ -23,7 +23,7 @@ class DressedWorld(World):
 
     @dataclass(frozen=True)
     class Parameters(World.Parameters):
-        """How it looks, beside what a world has."""
+        """Look of the world, beside what a world has."""
 
         look: str = parameter("", "JSON of a brain_training.looks.Look; empty: as the simulator makes it.", live=False)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot of the demo learns with: the entry point ``driving`` of brain.learners, run by ``brain fleet learn``.
+"""Learner of a robot of the demo: the entry point ``driving`` of brain.learners, run by ``brain fleet learn``.
 
 It trains vision as :mod:`brain_training.federated` does, on what the robot has seen up to now. Before that it examines
 the weights that the fleet has made: in held-out rooms that look as this robot's do, for the figure that is shown, and

@@ -83,7 +83,7 @@ class Play:
 
     @property
     def over(self) -> bool:
-        """Whether all is done that was to be."""
+        """True once all is done that was to be."""
         done = self._learning["version"] >= self.script.rounds and all(one.back_s is not None for one in self.troubles)
         return done or self._learning["over"]
 
@@ -116,7 +116,7 @@ class Play:
         self._tell(line)
 
     def head(self) -> str:
-        """Where it stands, in a line."""
+        """Returns a line with the progress of the play."""
         one = self._learning
         told = f"{self.now:.0f} s; {one['version']} rounds done, of {self.script.rounds} or more"
         if one["left_s"] is not None:
@@ -137,7 +137,7 @@ class Play:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """What came of it, as plain values; times are s since it began."""
+        """Returns the results as plain values; times are s since it began."""
         versions = examined(self._learning["history"])
         robots = [{"robot": one.name, "rooms": rooms(one.given.look), "look": asdict(one.given.look), "goals": [
             {**goal, "at_s": round(goal["at"] - self._begun, 1)} for goal in goals(one.folder)]} for one in self.robots]
@@ -159,12 +159,12 @@ class Play:
 
 
 def complete(found: dict[str, Any]) -> bool:
-    """Whether all rounds came about, and each robot in trouble was back in one."""
+    """Checks that all rounds came about, and that each robot in trouble was back in one."""
     return found["done"] >= found["rounds"] and all(one["back_s"] is not None for one in found["troubles"])
 
 
 def lines(found: dict[str, Any]) -> Sequence[str]:
-    """What came of it, for a person."""
+    """Formats the results for a person."""
     told = []
     if found["f1_first"] is not None and found["last_version"]:
         told.append(f"held-out F1 of vision, in the mean of all robots' rooms: {found['f1_first']:.2f} with the "

@@ -150,7 +150,7 @@ class Cloud:
                               str(path))
 
     def look(self) -> tuple[dict[str, Any], dict[str, str]] | None:
-        """What the fleet learns together, and the state of each robot by name; None: it does not answer just now."""
+        """Asks the cloud what the fleet learns together, and each robot's state by name; None: no answer just now."""
         try:
             if self._asking is None:
                 if not _listens(self.port):     # where nobody does, a session says on the terminal what to start

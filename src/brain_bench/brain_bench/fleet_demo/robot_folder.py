@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in a robot's folder: what it is, the weights that it has, its goals, and the pictures that it took.
+"""Files of a robot's folder: what it is, the weights that it has, its goals, and the pictures that it took.
 
 Its processes know each other by these files alone, so each may be killed at any moment and go on where it was.
 """
@@ -45,7 +45,7 @@ class Given:
 
     @staticmethod
     def read(folder: Path) -> Given:
-        """What was written.
+        """Reads what was written.
 
         Raises:
             ValueError: it is not there, or is something else.
@@ -80,7 +80,7 @@ def begin_goal(folder: Path, number: int, sentence: str) -> None:
 
 
 def end_goal(folder: Path, record: dict[str, Any]) -> None:
-    """What became of it: one line more."""
+    """Adds a line with what became of a goal."""
     with (folder / _GOALS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
@@ -99,7 +99,7 @@ def goals(folder: Path) -> list[dict[str, Any]]:
 
 
 def doing(folder: Path) -> str:
-    """What a robot is told to do."""
+    """Returns the sentence that a robot is told to do; empty: none."""
     try:
         return str(json.loads((folder / _DOING).read_text(encoding="utf-8"))["sentence"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of what there is in the demo."""
+"""Settings of the demo: sizes, troubles and times."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -50,16 +50,16 @@ class Script:
 
     @property
     def cut_robot(self) -> str:
-        """Whose link is cut."""
+        """Name of the robot whose link is cut."""
         return "robot2"
 
     @property
     def killed_robot(self) -> str:
-        """Who is killed."""
+        """Name of the robot that is killed."""
         return "robot3"
 
     def plan(self, start: Path) -> dict[str, Any]:
-        """What the cloud is told to have the fleet learn, as in ``brain cloud --learn``."""
+        """Returns the plan of learning for the cloud, as in ``brain cloud --learn``."""
         return {"name": "demo", "learner": "driving", "start": str(start), "strategy": "FedAdam",
                 "settings": {"eta": self.eta, "tau": 1e-7}, "rounds": self.rounds + MORE,
                 "deadline_s": self.deadline_s, "gather_s": self.gather_s, "least": 2,
@@ -67,6 +67,6 @@ class Script:
                 "config": {"steps": self.steps, "batch": self.batch, "rate": self.rate}}
 
     def given(self) -> list[Given]:
-        """What each robot is given."""
+        """Returns what each robot is given."""
         return [Given(f"robot{number + 1}", number, self.seed, look, self.held, self.way, self.goal_s, self.pace)
                 for number, look in enumerate(fleet(self.robots, self.seed))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the robots, and when: by what the cloud says of the rounds, not by a clock.
+"""Troubles of the robots, and their times: by what the cloud says of the rounds, not by a clock.
 
 A trouble begins in the middle of a round that its robot takes part in, if a look finds one; it ends when a round has
 ended without that robot, and is over when the robot has taken part in a round again.
@@ -65,7 +65,7 @@ class Trouble:
         return False
 
     def told(self) -> str:
-        """What it has come to, in words; of a robot in trouble only, else nothing."""
+        """Returns the state of the trouble in words; of a robot in trouble only, else nothing."""
         if self.began_s is None or self.back_s is not None:
             return ""
         if self.ended_s is None:
@@ -79,7 +79,7 @@ class Trouble:
 
 
 def examined(history: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What robots have said of each version of the weights: those that came of so many rounds, and began the next.
+    """Collects what robots said of each version of the weights: those that came of so many rounds, and began the next.
 
     Args:
         history: of the cloud.

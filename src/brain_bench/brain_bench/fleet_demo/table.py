@@ -36,7 +36,7 @@ def live(head: str, robots: Sequence[Mapping[str, Any]], lines: Sequence[str]) -
 
 def row(robot: str, look: Look, link: str, own: Mapping[str, Any], versions: list[dict[str, Any]], trouble: str
         ) -> dict[str, Any]:
-    """What stands of a robot in the table.
+    """Builds a robot's row of the table.
 
     Args:
         robot: its name.

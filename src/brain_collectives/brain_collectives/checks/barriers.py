@@ -60,7 +60,7 @@ def monitored(place: Place, timeout: float) -> None:
 
 
 def _somebody_is_late(place: Place) -> list[str]:
-    """What each rank that came is told where the last one does not come."""
+    """Lets the last rank miss a monitored barrier, and returns what each rank that came is told."""
     if place.ranks < 2:
         return []
     if place.rank == place.ranks - 1:

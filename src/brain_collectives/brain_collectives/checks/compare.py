@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what a rank was left with is what it should have: to the bit, or within what rounding allows."""
+"""Comparison of a rank's result with the right one: to the bit, or within what rounding allows."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -13,7 +13,7 @@ SHORT = 200     # characters of an object that is told
 
 def first_wrong(row: Collective, has: list[list[Any]], rank: int, found: Sequence[Any],
                 least_tolerance: float = 0.0) -> dict[str, Any] | None:
-    """What is wrong first with what a rank was left with; None where all is right.
+    """Finds the first wrong value in a rank's result; None where all is right.
 
     Args:
         has: what each rank had before, as :attr:`Collective.given` made it.

@@ -66,7 +66,7 @@ class Ranks:
         self.torch = ""     # its version, as rank 0 tells
 
     def run(self) -> list[list[dict[str, Any]]]:
-        """What each rank found, by rank. No process is left, however this ends.
+        """Runs the ranks, and returns what each found, by rank. No process is left, however this ends.
 
         Raises:
             RanksProblem: one died, froze, stood still or could not go on.
@@ -174,7 +174,7 @@ class Ranks:
                                "were ended; --patience gives them longer")
 
     def _ended(self, first: _Child, ears: selectors.BaseSelector) -> str:
-        """Why all are ended: who was killed tells more than who lost it."""
+        """Explains why all ranks are ended: one that was killed tells more than those that lost it."""
         ended, until = [first], time.monotonic() + CAUSE
         while ears.get_map() and time.monotonic() < until and not _killed(ended[-1]):
             for key, _ in ears.select(timeout=max(0.0, until - time.monotonic())):
@@ -208,7 +208,7 @@ def _killed(child: _Child) -> bool:
 
 
 def _close(pipe: IO[bytes] | None) -> None:
-    """What was not written to who has ended is of no use."""
+    """Closes a pipe, and drops what was not written: who has ended does not read it."""
     try:
         if pipe is not None:
             pipe.close()

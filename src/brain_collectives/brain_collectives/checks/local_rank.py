@@ -77,7 +77,7 @@ def leave(dist: Any, store: Any, rank: int, ranks: int) -> None:
 
 
 def _teller() -> Tell:
-    """What writes to standard output, from where all that others print is led away."""
+    """Makes a function that writes to standard output, and leads away from there all that others print."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lock = threading.Lock()

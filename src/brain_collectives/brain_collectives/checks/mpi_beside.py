@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _at(mpi: Any, comm: Any, row: Collective, size: int, repeats: int) -> list[dict[str, Any]]:
-    """What is found of a row at a size."""
+    """Checks and measures a row of the table at one size."""
     assert row.mpi is not None
     told, counts = [], row.counts(size, comm.size)
     for count in counts:

@@ -26,7 +26,7 @@ def at_root(values: Values, rank: int, ranks: int, size: int) -> list[Any]:
 
 
 def _device(place: Place) -> dict[str, Any]:
-    """Where objects pass through: torch takes the processor's memory for granted but for nccl."""
+    """Returns the argument for the device of objects: torch takes the processor's memory for granted but for nccl."""
     return {"device": place.device} if place.backend == "nccl" else {}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one rank does: it runs each collective, compares what it is left with, measures, and tells of it.
+"""Work of one rank: it runs each collective, compares what it is left with, measures, and tells of it.
 
 All ranks do the same in the same order. After each first call they agree, through the store and not through what is
 checked, on whether it worked for all, for none (then the backend does not have it), or for some (then all end).
@@ -38,7 +38,7 @@ class NotHere(RankProblem):
 
 @dataclass(frozen=True)
 class Order:
-    """What all ranks are to do.
+    """Work for all ranks: rows, sizes and limits.
 
     Attributes:
         backend: of torch.distributed.
@@ -64,7 +64,7 @@ class Order:
 
     @classmethod
     def from_json(cls, text: str) -> Order:
-        """What :meth:`to_json` wrote."""
+        """Parses what :meth:`to_json` wrote."""
         said: dict[str, Any] = json.loads(text)
         return cls(**said | {name: tuple(said[name]) for name in ("names", "sizes", "more")})
 
@@ -99,14 +99,14 @@ def opened(order: Order, store: Any, rank: int, ranks: int, local_rank: int, tim
 
 
 class Agreement:
-    """What the ranks tell each other beside the group that is checked."""
+    """Messages between ranks through the store, beside the group that is checked."""
 
     def __init__(self, store: Any, rank: int, ranks: int, patience: float) -> None:
         self._store, self._rank, self._ranks, self._patience = store, rank, ranks, patience
         self._step = 0
 
     def of_all(self, mine: Any, patience: float | None = None) -> list[Any]:
-        """What each rank says, in the order of ranks; all call it equally often.
+        """Exchanges a value with all ranks, and returns those of all, in their order; all call it equally often.
 
         Raises:
             RankProblem: some rank did not say anything in time.
@@ -168,7 +168,7 @@ class Rank:
         return f"{written(row.bytes(count, self._place.ranks))} ({count} elements)"
 
     def _made(self, row: Collective, values: Values, count: int) -> tuple[list[list[Any]], list[Any]]:
-        """What each rank has, and what this one gives: tensors where those are arrays."""
+        """Makes the inputs of all ranks, and what this one gives: tensors where those are arrays."""
         has = [row.given(values, rank, self._place.ranks, count) for rank in range(self._place.ranks)]
         return has, [self._tensor(one) for one in has[self._place.rank]]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found, as a person reads it."""
+"""Report of what was found, as a person reads it."""
 from __future__ import annotations
 
 import textwrap
@@ -52,7 +52,7 @@ def notes(found: dict[str, Any]) -> list[str]:
 
 
 def explanation(told: dict[str, Any]) -> list[str]:
-    """What --explain says, line by line."""
+    """Formats what --explain says, line by line."""
     bus = (f"Bus bandwidth: algorithm bandwidth x {told['bus_factor']}." if told["bus_factor"] else
            f"Bus bandwidth: not defined; {told['no_bus_factor']}.")
     prose = [told["does"], *([told["more"]] if told["more"] else []), bus]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks found, put together: times of the slowest rank, bandwidths, wrong values, what a backend lacks."""
+"""Results of the ranks, put together: times of the slowest rank, bandwidths, wrong values, what a backend lacks."""
 from __future__ import annotations
 
 from typing import Any, Iterable, Sequence
@@ -12,7 +12,7 @@ Found = Sequence[Sequence[dict[str, Any]]]      # by rank
 
 
 def of_kind(found: Iterable[dict[str, Any]], kind: str, row: Collective) -> list[dict[str, Any]]:
-    """What was told of a row."""
+    """Selects what was told of a row, of one kind."""
     return [one for one in found if one["kind"] == kind and one["name"] == row.name]
 
 
@@ -55,7 +55,7 @@ def timed(row: Collective, found: Found, factor: float | None) -> list[dict[str,
 
 
 def explained(row: Collective, found: Found, backend: str) -> dict[str, Any]:
-    """What a collective does, with the values of each rank before and after."""
+    """Explains a collective: what it does, with the values of each rank before and after."""
     lacks = of_kind(found[0], "lacks", row)
     ranks = [of_kind(mine, "explained", row) for mine in found]
     wrong = [one for mine in found for one in of_kind(mine, "wrong", row)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the table says of one collective, and what a rank gives it to work with.
+"""Row of the table, for one collective: what the table says of it, and what a rank gives it to work with.
 
 Nothing here imports torch: whoever reads the table, as the command does, needs none. A row reaches it by its
 :class:`Place`, which is in a rank.
@@ -15,7 +15,7 @@ BYTES = 4       # of an element: all tensors here are float32
 
 
 class Values(NamedTuple):
-    """Where the inputs come from: hashes where values are checked, small numbers where they are shown.
+    """Source of the inputs: hashes where values are checked, small numbers where they are shown.
 
     Attributes:
         numbers: float32 [count] of a rank; sums over up to 1024 ranks are exact in float32.
@@ -78,7 +78,7 @@ class Mpi:
 
 @dataclass(frozen=True)
 class Factor:
-    """How nccl-tests makes bus bandwidth of algorithm bandwidth: the formula, and its value for n ranks."""
+    """Factor of bus bandwidth over algorithm bandwidth, as in nccl-tests: the formula, and its value for n ranks."""
 
     formula: str
     of: Callable[[int], float]

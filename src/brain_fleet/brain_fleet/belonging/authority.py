@@ -77,7 +77,7 @@ class Authority:
             self._revoked = frozenset(robot for robot, one in members.items() if one.state == REVOKED)
 
     def revoked(self, robot: str) -> bool:
-        """Whether a robot was revoked, and has not come back."""
+        """Tells whether a robot was revoked, and has not come back."""
         return robot in self._revoked
 
     def renew_router(self) -> bool:
@@ -99,7 +99,7 @@ class Authority:
 
     @property
     def why_mute(self) -> str | None:
-        """Why no certificate can be given here; None where one can."""
+        """Reason that no certificate can be issued here; None where one can."""
         missing = [name for name in (f"{AUTHORITY}.key", f"{AUTHORITY}.crt", f"{ROUTER}.key", f"{ROUTER}.crt")
                    if not (self.folder / name).is_file()]
         return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not in {self.folder}" if missing else \

@@ -44,7 +44,7 @@ class ConsentProblem(RuntimeError):
 
 
 class Answer(NamedTuple):
-    """What the owner has said of a kind.
+    """Owner's answer about a kind of data: consent, daily quota and retention.
 
     Attributes:
         allowed: whether it may leave; no, where nothing was said.
@@ -93,13 +93,13 @@ class Consent:
                                  ) from error
 
     def answer(self, kind: str) -> Answer:
-        """What the owner has said. Raises ConsentProblem."""
+        """Returns the owner's answer about a kind of data. Raises ConsentProblem."""
         with self._change() as db:
             return _answer(db, kind)
 
     def decide(self, kind: str, allowed: bool, *, daily: int | None = None, keep: float | None = None, by: str = ""
                ) -> None:
-        """What the owner says, for ``brain fleet consent`` on the robot; nothing else calls it.
+        """Stores the owner's answer, for ``brain fleet consent`` on the robot; nothing else calls it.
 
         Raises:
             ValueError: a kind that there is not, or no sound number.
@@ -163,7 +163,7 @@ class Consent:
             raise
 
     def lines(self, most: int = 20) -> list[dict[str, Any]]:
-        """What left, and what did not, newest first. Raises ConsentProblem."""
+        """Lists what left the robot and what did not, newest first. Raises ConsentProblem."""
         names = ("at", "kind", "what", "to", "bytes", "state", "why")
         with self._change() as db:
             return [dict(zip(names, row)) for row in db.execute(

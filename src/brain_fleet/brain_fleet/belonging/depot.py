@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What robots' owners let the cloud have: files by robot, so many bytes for each, and each for so many days."""
+"""Storage of what robots' owners let the cloud have: files by robot, a byte quota for each, and days to keep a file."""
 from __future__ import annotations
 
 import hashlib

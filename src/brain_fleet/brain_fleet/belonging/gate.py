@@ -77,7 +77,7 @@ class _Child:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended by itself."""
+        """True once its process has ended by itself."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
@@ -126,7 +126,7 @@ class Gate:
             self._router.kill()
 
     def _mark(self) -> tuple[int, int, int] | None:
-        """What tells whether the file is another one."""
+        """Returns time, size and inode of the rules file, to tell another one by; None where it cannot be read."""
         try:
             found = os.stat(self._file)
             return found.st_mtime_ns, found.st_size, found.st_ino

@@ -33,7 +33,7 @@ seldom = Seldom(log)
 
 
 class Belonging:
-    """Who belongs to a cloud's fleet.
+    """Membership of robots in a cloud's fleet, with the orders to enroll and to revoke them.
 
     Args:
         cloud: that takes robots in.

@@ -55,5 +55,5 @@ def parse(text: str) -> Token:
 
 
 def kept(secret: str) -> str:
-    """What is kept of a secret: who reads it cannot enrol."""
+    """Hashes a secret for storage: who reads the hash cannot enrol."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each version of this software knows, so that a fleet of several versions is told what it cannot do.
+"""Capabilities of each version of this software, so that a fleet of several versions is told what it cannot do.
 
 A robot says which kinds of resources it knows, with their fields, and which formats of messages. The cloud compares an
 order with that before anybody waits for it.
@@ -38,7 +38,7 @@ CAN = ("enrol", "consent")  # what this version can do beside orders; parts that
 
 
 def own(software: str) -> dict[str, Any]:
-    """What this version knows, as a robot says it."""
+    """Returns the capabilities of this version, as a robot reports them."""
     return {"software": software, "formats": [envelope.OLDEST, envelope.NEWEST], "can": sorted(CAN), "kinds": {
         kind: {"effect": kind in kinds.EFFECTIVE, "fields": sorted(set(_fields(kinds.schema_of(kind))))[:MOST_FIELDS]}
         for kind in sorted(kinds.KINDS)}}
@@ -66,7 +66,7 @@ def _used(schema: Mapping[str, Any], value: Any, place: str = "") -> Iterator[st
 
 
 def cannot(robot: str, knows: Mapping[str, Any], kind: str, spec: Any) -> str | None:
-    """Why a robot cannot do an order, and what helps; None where it knows all of it.
+    """Returns why a robot cannot do an order, and the remedy; None where it knows all of it.
 
     Args:
         knows: what it says of itself, or :data:`FIRST`.
@@ -86,7 +86,7 @@ def cannot(robot: str, knows: Mapping[str, Any], kind: str, spec: Any) -> str | 
 
 
 def lacks(robot: str, knows: Mapping[str, Any], software: str) -> list[str]:
-    """What a robot cannot do that this cloud can order or speak, or the other way round; in a line each."""
+    """Lists what a robot cannot do that this cloud can order or speak, and the other way round; in a line each."""
     here, found = own(software), []
     there = f"{robot} runs brain_fleet {knows['software']}, this cloud {software}"
     for kind, about in here["kinds"].items():
@@ -113,12 +113,12 @@ def keep(db: sqlite3.Connection, robot: str, knows: Mapping[str, Any]) -> None:
 
 
 def of(db: sqlite3.Connection, robot: str) -> dict[str, Any]:
-    """What a robot knows: as it has said, or what the first version knew."""
+    """Returns the capabilities of a robot: as it has reported them, or those of the first version."""
     row = db.execute("SELECT value FROM about WHERE key = ?", (f"{KNOWS} {robot}",)).fetchone()
     return FIRST if row is None else json.loads(row[0])
 
 
 def of_all(store: Store) -> dict[str, dict[str, Any]]:
-    """What each robot has said that it knows. Raises StoreProblem."""
+    """Reads the capabilities that each robot has reported, by robot. Raises StoreProblem."""
     return {key.partition(" ")[2]: json.loads(value)
             for key, value in store.read("SELECT key, value FROM about WHERE key LIKE ?", (f"{KNOWS} %",))}

@@ -104,7 +104,7 @@ class End:
         return more
 
     def tell(self) -> dict[str, Any]:
-        """How far it is; what it says that it has made is on the disk."""
+        """Returns the progress of this end; what it says that it has made is on the disk."""
         made = dict(self.store.read("SELECT stream, count FROM made"))
         arrived = dict(self.store.read("SELECT stream, applied FROM incoming WHERE peer = ?", (self.peer,)))
         apart = self.store.read("SELECT apart FROM peers WHERE name = ?", (self.peer,))

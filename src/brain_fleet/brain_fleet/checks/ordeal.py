@@ -75,7 +75,7 @@ class Member:
             raise NotArrived(f"{self.role} has ended; see {self._log}") from error
 
     def target(self, targets: dict[str, int]) -> None:
-        """How many messages of each stream there are to be."""
+        """Sets how many messages of each stream are to be made, and tells the process."""
         self._targets = json.dumps(targets)
         self._send()
 
@@ -96,7 +96,7 @@ class Member:
 
 @dataclass
 class Ordeal:
-    """What is done, and what came of it.
+    """Settings of a run and its results: messages, cuts of the link, and kills.
 
     Attributes:
         messages, cuts, kills: how many; kills are of either end in turn.
@@ -159,7 +159,7 @@ class Link:
             time.sleep(0.01)
 
     def all_arrived(self, targets: dict[str, dict[str, int]]) -> bool:
-        """Whether all that is to be made is made and applied, as the ends say."""
+        """Checks whether all that is to be made is made and applied, as the ends say."""
         return all(mine.said["made"] == targets[mine.role] and other.said["arrived"] == targets[mine.role]
                    for mine, other in (self.members, self.members[::-1]))
 
@@ -231,7 +231,7 @@ def _promise(promised: dict[str, dict[str, int]], link: Link) -> None:
 
 
 def check(folder: Path, wanted: dict[str, int], promised: dict[str, int]) -> dict[str, int]:
-    """How many messages of each stream are in an end's table, each once and in order.
+    """Counts the messages of each stream in an end's table, and checks that each is there once and in order.
 
     Raises:
         NotArrived: they are not.

@@ -81,7 +81,7 @@ class Relay:
         return cut > 0
 
     def linked(self) -> bool:
-        """Whether there is a connection just now."""
+        """Tells whether there is a connection just now."""
         with self._lock:
             return bool(self._pairs)
 

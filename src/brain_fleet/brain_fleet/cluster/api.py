@@ -63,7 +63,7 @@ class Api:
 
     @property
     def host(self) -> str:
-        """Where the API is."""
+        """URL of the API server."""
         return self.configuration.host
 
     def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None,
@@ -163,7 +163,7 @@ class Api:
         return {one["name"] for one in found.get("resources") or ()}
 
     def may(self, verb: str, kind: Kind, namespace: str | None, subresource: str = "", name: str = "") -> bool:
-        """Whether this operator may do something; in all namespaces where none is named."""
+        """Asks the API whether this operator has a permission; in all namespaces where none is named."""
         wanted = {"verb": verb, "group": kind.group, "resource": kind.plural, "subresource": subresource, "name": name,
                   "namespace": namespace or ""}
         found = self._ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body={

@@ -14,7 +14,7 @@ def stamp(seconds: float) -> str:
 
 
 def seconds(text: Any) -> float | None:
-    """What :func:`stamp` has written; None where the text is no time."""
+    """Parses a time that :func:`stamp` has written (s since 1970); None where the text is no time."""
     try:
         return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
     except ValueError:
@@ -27,7 +27,7 @@ def find(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any
 
 
 def holds(conditions: Iterable[Mapping[str, Any]], *kinds: str) -> bool:
-    """Whether one of these types is true."""
+    """Tells whether a condition of one of these types is true."""
     return any(one.get("type") in kinds and one.get("status") == "True" for one in conditions)
 
 

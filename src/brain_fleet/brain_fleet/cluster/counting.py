@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many samples a Dataset of a node has, for jobs that learn when there are more: a Job that ends when that changes.
+"""Sample counter of a node's Dataset, for jobs that learn when there are more: a Job that ends when the number changes.
 
 The operator makes the Job on the Dataset's node (:func:`job`), with the number that it knows. Its container,
 ``python3 -m brain_fleet.cluster.counting PATH FORMAT --known N``, looks at the list of samples until it has another
@@ -114,7 +114,7 @@ def counter_of(below: Below) -> tuple[str, ...]:
 
 
 def counted(below: Below, known: int | None) -> tuple[int | None, tuple[str, ...]]:
-    """What the Job that counts has found, and the Jobs that are over and have to go so that it begins anew.
+    """Returns the number that the counting Job has found, and the finished Jobs to delete so that it begins anew.
 
     Args:
         known: the number that the operator knows.

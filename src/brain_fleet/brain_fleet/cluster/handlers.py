@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kopf calls: each kind's handlers. They only say that something may have changed; the reconciler looks itself.
+"""Handlers that kopf calls for each kind. They only say that something may have changed; the reconciler looks itself.
 
 kopf watches, keeps the finalizer, tries again, and calls every handler anew when the operator has started again.
 """
@@ -111,7 +111,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 
 def connection(api: Api) -> kopf.ConnectionInfo:
-    """How kopf reaches the API: as the client does."""
+    """Returns the settings by which kopf reaches the API: those of the client."""
     found = api.configuration
     header = found.get_api_key_with_prefix("BearerToken") or ""
     scheme, _, token = header.rpartition(" ")

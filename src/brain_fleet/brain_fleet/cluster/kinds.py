@@ -42,7 +42,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """Where it is served; no namespace: in all of them."""
+        """Returns the API path of this kind, or of one object; no namespace: in all of them."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         inner = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return root + inner + f"/{self.plural}" + "".join(f"/{part}" for part in (name, subresource) if part)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether another controller of these kinds runs in the cluster: then its resources are left to it."""
+"""Detection of another controller of these kinds in the cluster: its resources are left to it."""
 from __future__ import annotations
 
 import logging
@@ -30,7 +30,7 @@ class Others:
         self._known: dict[str, tuple[float, str | None]] = {}
 
     def has(self, kind: Kind) -> str | None:
-        """Where another controller of a kind runs, as namespace/name; None: this operator does it."""
+        """Looks for another controller of a kind, and returns its namespace/name; None: this operator does it."""
         group = kind.group
         if group in self._ignored or group not in NAMES:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a pod may run: on the edge nodes that KubeEdge labels, or on none of them."""
+"""Node placement of pods: on the edge nodes that KubeEdge labels, or on none of them."""
 from __future__ import annotations
 
 from typing import Any

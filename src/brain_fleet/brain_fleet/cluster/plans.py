@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a resource asks for: objects below it, and the status that it then has. Plain values, without a cluster."""
+"""Plans of resources: objects below one, and the status that it then has. Plain values, without a cluster."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Below:
-    """What is there of a resource.
+    """Observed state of a resource: the resource, objects below it, and those that it refers to.
 
     Attributes:
         resource: as the API gives it.
@@ -76,7 +76,7 @@ class Below:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be.
+    """Desired state of a resource: the objects below it, and its status.
 
     Attributes:
         children: objects that are to be there; others below the resource are deleted.
@@ -106,7 +106,7 @@ def job_state(job: Mapping[str, Any]) -> str:
 
 
 def pods_of(job: Mapping[str, Any]) -> tuple[int, int, int, int]:
-    """How many pods of a job are active, ready, succeeded and failed."""
+    """Returns the numbers of active, ready, succeeded and failed pods of a job."""
     status = job.get("status") or {}
     names = ("active", "ready", "succeeded", "failed")
     active, ready, succeeded, failed = (int(status.get(name) or 0) for name in names)
@@ -114,7 +114,7 @@ def pods_of(job: Mapping[str, Any]) -> tuple[int, int, int, int]:
 
 
 def met(child: Child, jobs: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether what a job waits for has come about."""
+    """Checks whether the dependencies of a job are met: the jobs before it are ready or complete, as it asks."""
     for name, wanted in child.after:
         job = jobs.get(name)
         if job is None:

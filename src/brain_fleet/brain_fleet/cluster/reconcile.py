@@ -31,7 +31,7 @@ TOLD = 5        # events of one change
 
 @dataclass(frozen=True)
 class Told:
-    """What is told about a resource as an event.
+    """Event that is reported about a resource.
 
     Attributes:
         warning: whether somebody has to do something.
@@ -131,7 +131,7 @@ class Reconciler:
                 for that, name in references(resource)}
 
     def _said(self, kind: Kind, resource: Mapping[str, Any]) -> dict[str, str]:
-        """What the counting and evaluating containers of a learning job have left behind."""
+        """Reads the termination messages of a learning job's counting and evaluating containers, by Job."""
         if kind not in (INCREMENTAL, LIFELONG):
             return {}
         about, found = resource["metadata"], {}
@@ -210,7 +210,7 @@ def _stopped(kind: Kind, below: Below, problem: Unfit) -> Plan:
 
 
 def ours(kind: Kind, resource: Mapping[str, Any]) -> bool:
-    """Whether this operator does a resource, and no other controller that it names."""
+    """Tells whether this operator manages a resource, and no other controller that it names."""
     return kind != TRAIN_JOB or resource["spec"].get("managedBy", CONTROLLER) == CONTROLLER
 
 

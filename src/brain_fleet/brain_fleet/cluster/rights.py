@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator does at the API, and whether it may: asked before it starts, so that one line says what is missing.
+"""Permissions that the operator needs at the API: checked before it starts, so that one line says what is missing.
 
 The role in ``deploy/operator/rbac.yaml`` grants this and no more; a test compares them, and what was really asked.
 """
@@ -20,7 +20,7 @@ _MADE = ("get", "list", "create", "patch", "delete")    # server-side apply is a
 
 
 def rights(served: Iterable[Kind]) -> list[Right]:
-    """What the operator does, with these kinds served."""
+    """Lists the permissions that the operator needs, with these kinds served."""
     served = set(served)
     found: list[Right] = [("create", EVENT, "")]
     for kind in (*JOBS, FLEET_ORDER):
@@ -43,7 +43,7 @@ def rights(served: Iterable[Kind]) -> list[Right]:
 
 
 def missing(api: Api, wanted: Iterable[Right], namespaces: Iterable[str], fleet: str) -> list[str]:
-    """What is not granted, as a person says it; empty: all is.
+    """Lists the permissions that are not granted, as a person says them; empty: all are.
 
     Args:
         namespaces: that are watched; none: all.

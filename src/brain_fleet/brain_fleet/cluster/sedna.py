@@ -21,7 +21,7 @@ MODEL_PORT = 5000
 
 
 def federated(below: Below, settings: Settings) -> Plan:
-    """What a FederatedLearningJob asks for now: an aggregator with its Service, and a worker for each data set."""
+    """Plans a FederatedLearningJob as it is now: an aggregator with its Service, and a worker for each data set."""
     job = below.resource
     status = dict(job.get("status") or NO_SETTINGS)
     old = list(status.get("conditions") or ())
@@ -118,7 +118,7 @@ def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, 
 
 
 def joint(below: Below, settings: Settings) -> Plan:
-    """What a JointInferenceService asks for now: a Deployment at the edge, one in the cloud, and its Service."""
+    """Plans a JointInferenceService as it is now: a Deployment at the edge, one in the cloud, and its Service."""
     service = below.resource
     status = dict(service.get("status") or NO_SETTINGS)
     old = list(status.get("conditions") or ())
@@ -177,7 +177,7 @@ def deployment(kind: Kind, owner: Mapping[str, Any], step: str, name: str, templ
 
 
 def suspended(owner: Mapping[str, Any]) -> bool:
-    """Whether a resource of Sedna, whose kinds have no such field, is suspended by its annotation."""
+    """Tells whether a resource of Sedna, whose kinds have no such field, is suspended by its annotation."""
     return (owner["metadata"].get("annotations") or NO_SETTINGS).get(SUSPEND) == "true"
 
 

@@ -33,7 +33,7 @@ WHOLE = 2**53       # of what a status may hold
 
 @dataclass(frozen=True)
 class Where:
-    """Where a job is.
+    """Position of a learning job in its rounds.
 
     Attributes:
         stage, step: see the module.
@@ -60,7 +60,7 @@ class Where:
 
 
 def where(conditions: Sequence[Mapping[str, Any]]) -> Where:
-    """Where a job is, by its newest condition; at its beginning where that cannot be read."""
+    """Reads the position of a job from its newest condition; the beginning where that cannot be read."""
     last = conditions[-1] if conditions else NO_SETTINGS
     if last.get("stage") not in STAGES or last.get("type") not in STEPS:
         return Where()
@@ -77,7 +77,7 @@ def where(conditions: Sequence[Mapping[str, Any]]) -> Where:
 
 
 def learning(below: Below, settings: Settings) -> Plan:
-    """What an IncrementalLearningJob or LifelongLearningJob asks for now."""
+    """Plans an IncrementalLearningJob or LifelongLearningJob as it is now."""
     job = below.resource
     status = dict(job.get("status") or NO_SETTINGS)
     conditions = unblocked(list(status.get("conditions") or ()))
@@ -106,7 +106,7 @@ def learning(below: Below, settings: Settings) -> Plan:
 
 
 def _step(now: Where, below: Below) -> Where | None:
-    """Where a job is next; None: nothing has changed."""
+    """Returns the next position of a job; None: nothing has changed."""
     if now.step == "":
         return replace(now, step="Waiting", why=f"round {now.round}")
     if now.step == "Waiting":

@@ -36,12 +36,12 @@ class Source:
 
     @property
     def fetched(self) -> bool:
-        """Whether it comes over the network."""
+        """True where it comes over the network."""
         return self.url.startswith(("http://", "https://"))
 
     @property
     def path(self) -> str:
-        """Where it is within the pod.
+        """Path within the pod.
 
         Raises:
             Unfit: nobody here can fetch it.
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def folder(self) -> str:
-        """What is mounted: a file's folder, since lists of files name those beside them."""
+        """Folder that is mounted: a file's folder, since lists of files name those beside them."""
         path = self.path
         return (posixpath.dirname(path) if posixpath.splitext(path)[1] else path) or "/"
 

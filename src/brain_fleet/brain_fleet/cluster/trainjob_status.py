@@ -31,7 +31,7 @@ def runtime_of(job: Mapping[str, Any]) -> tuple[Kind, str]:
 
 
 def plan(below: Below, settings: Settings) -> Plan:
-    """What a TrainJob asks for now."""
+    """Plans a TrainJob as it is now."""
     job = below.resource
     old = list((job.get("status") or NO_SETTINGS).get("conditions") or ())
     if conditions.holds(old, *ENDED):
@@ -93,7 +93,7 @@ def _suspended(below: Below, old: list[Mapping[str, Any]], suspended: bool) -> l
 
 
 def _counts(wanted: list[Child], below: Below) -> list[dict[str, Any]]:
-    """How many Jobs of each step are how."""
+    """Counts the Jobs of each step by their state."""
     found: dict[str, dict[str, Any]] = {}
     for child in wanted:
         if child.kind != JOB:

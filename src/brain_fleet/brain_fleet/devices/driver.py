@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is: a class that reads, and perhaps writes, the properties of one device over one protocol.
+"""Interface of drivers: a class that reads, and perhaps writes, the properties of one device over one protocol.
 
 It runs in a process of its own (:mod:`brain_fleet.devices.process`), so it may block, fail and die as it likes. What it
 reads is raw: scale, offset, types and limits are looked after elsewhere. A whole driver::
@@ -40,7 +40,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """What was read, with more than its value.
+    """Reading of a property, with more than its value.
 
     Attributes:
         unit: that came with it; another than the model's makes the value invalid. None: none came.
@@ -54,7 +54,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Around:
-    """Where a driver runs.
+    """Environment of a driver: its device, the brain's router, and files.
 
     Attributes:
         device: its name.
@@ -70,7 +70,7 @@ class Around:
 
     @property
     def named(self) -> bool:
-        """Whether drivers and files are said by their names only: what the cloud orders must not choose others."""
+        """True where drivers and files are said by their names only: what the cloud orders must not choose others."""
         return self.files is not None
 
 

@@ -11,7 +11,7 @@ PATH: Mapping[str, Any] = {
 
 
 def inner(found: Any, path: str) -> Any:
-    """What stands at a place, in plain values or in a message of ROS 2.
+    """Returns the value at a path, in plain values or in a message of ROS 2.
 
     Raises:
         ValueError: nothing stands there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wanted of the devices of one robot, from resources: those of a file, or those that the cloud has ordered."""
+"""Desired devices of one robot, from resources: those of a file, or those that the cloud has ordered."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Described:
 
 
 def described(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Described:
-    """What resources say together.
+    """Combines resources into devices and the values that are desired of them, and finds which do not fit.
 
     Args:
         resources: kind, name and spec of each, in the order in which they were ordered; of several that set one

@@ -107,7 +107,7 @@ class Keeping(Tending):
             self._reported()
 
     def status(self, one: Wanted) -> dict[str, Any]:
-        """How a resource is done, as it is reported."""
+        """Returns the status of a resource, as it is reported."""
         found, mapper, key = self._described, self._mapper, (one.kind, one.name)
         assert found is not None
         if key in found.problems:
@@ -134,7 +134,7 @@ class Keeping(Tending):
         return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}
 
     def _due(self, one: Wanted, status: Mapping[str, Any]) -> tuple[float, str, str] | None:
-        """What is noted once a device is reported; None: it need not be reported now.
+        """Returns what is noted once a device is reported; None: it need not be reported now.
 
         States are told at once, values as often as the device says, dates seldom.
         """
@@ -149,7 +149,7 @@ class Keeping(Tending):
 
 
 def _parts(version: int, status: Mapping[str, Any]) -> tuple[str, str]:
-    """What of a status is told at once, and what may wait; but for the dates of values."""
+    """Splits a status into what is told at once and what may wait (JSON), without the dates of values."""
     twin = status.get("twin") or {"properties": {}}
     properties = twin["properties"].items()
     states = {name: [about["state"], about.get("desired")] for name, about in properties}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver's process and its mapper say to each other: JSON objects, one a line, on the pipes between them."""
+"""Protocol between a driver's process and its mapper: JSON objects, one a line, on the pipes between them."""
 from __future__ import annotations
 
 import json
@@ -26,7 +26,7 @@ def written(**fields: Any) -> bytes:
 
 
 def read(line: bytes) -> dict[str, Any]:
-    """What a driver says.
+    """Parses and checks a line from a driver.
 
     Raises:
         FormProblem: nothing that a driver says.

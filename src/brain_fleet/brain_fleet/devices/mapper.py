@@ -79,7 +79,7 @@ class Mapper:
 
     def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
              before: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        """What is wanted from now on.
+        """Sets the devices and the values that are wanted from now on.
 
         Args:
             devices: by name.
@@ -96,7 +96,7 @@ class Mapper:
             return self._twins
 
     def waits(self, device: str, name: str, value: Any) -> str | None:
-        """Why a property is not as desired; None where it is."""
+        """Returns why a property is not as desired; None where it is."""
         with self._lock:
             found = self._waits.get((device, name))
         if found is None or found[0] != value or type(found[0]) is not type(value):
@@ -105,11 +105,11 @@ class Mapper:
 
     @property
     def turns(self) -> bool:
-        """Whether devices are looked after: otherwise what is believed of them is of the past."""
+        """True while devices are looked after: otherwise what is believed of them is of the past."""
         return not self._kept or time.monotonic() - self._turned < HELD_UP
 
     def refused(self, device: str) -> str | None:
-        """Why a driver refuses a device as it is described."""
+        """Returns why a driver refuses a device as it is described; None where it does not."""
         with self._lock:
             return self._refused.get(device)
 

@@ -27,7 +27,7 @@ LONGEST_SOURCE = 56     # characters of a name that stands in sensor/features
 
 @dataclass(frozen=True)
 class Property:
-    """What all devices of a model have.
+    """Definition of a property that all devices of a model have.
 
     Attributes:
         type: boolean, integer, float or string.
@@ -47,13 +47,13 @@ class Property:
 
     @property
     def number(self) -> bool:
-        """Whether it is one."""
+        """True where its values are numbers."""
         return self.type in ("integer", "float")
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Where a property is published on the robot."""
+    """Topic on which a property is published on the robot."""
 
     name: str
     type: str
@@ -81,7 +81,7 @@ class Mapped:
     topic: Topic | None = None
 
     def scaled(self) -> bool:
-        """Whether there is anything to compute."""
+        """Tells whether there is a scale or an offset to apply."""
         return (self.scale, self.offset) != (1.0, 0.0)
 
 
@@ -105,7 +105,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Features:
-    """What a device says on ``sensor/features``."""
+    """Features that a device publishes on ``sensor/features``."""
 
     modality: str
     confidence: float

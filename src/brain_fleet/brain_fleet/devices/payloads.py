@@ -15,7 +15,7 @@ FIELDS: dict[str, Mapping[str, Any]] = {
 
 
 def decode(payload: bytes, visitor: Mapping[str, Any], kept: bool = False) -> Sample:
-    """What a payload says of a property.
+    """Reads the value of a property from a payload.
 
     Raises:
         ValueError: it does not say it.

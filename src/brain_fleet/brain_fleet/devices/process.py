@@ -34,7 +34,7 @@ REFUSED = 3             # exit status where the device cannot be meant so
 
 
 class Told(Teller):
-    """What a driver tells by itself: of each property the newest, until it is handed on."""
+    """Reports that a driver makes by itself: of each property the newest, until it is handed on."""
 
     def __init__(self, names: Mapping[str, Any], wake: Signal) -> None:
         self._names, self._wake, self._lock = names, wake, threading.Lock()
@@ -63,7 +63,7 @@ class Told(Teller):
         self._wake.set()
 
     def take(self, names: list[str]) -> list[tuple[str, float, Any, str | None]]:
-        """What came of these properties: name, steady time (s), value, or why it is none."""
+        """Takes the newest reports of these properties: name, steady time (s), value, or why it is none."""
         with self._lock:
             return [(name, *self._news.pop(name)) for name in names if name in self._news]
 
@@ -73,7 +73,7 @@ class Told(Teller):
             return list(self._news)
 
     def take_gone(self) -> str | None:
-        """Why the device is gone, once."""
+        """Returns why the device is gone, once; None otherwise."""
         with self._lock:
             found, self._gone = self._gone, None
         return found
@@ -221,7 +221,7 @@ def _why(error: Exception) -> str:
 
 
 def _unsayable(value: Any) -> str | None:
-    """Why a value cannot be handed on at all; None where it can."""
+    """Returns why a value cannot be handed on at all; None where it can."""
     if isinstance(value, bool) or isinstance(value, float):
         return None
     if isinstance(value, int):

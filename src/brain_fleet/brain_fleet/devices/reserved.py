@@ -87,13 +87,13 @@ def check_foreign(name: str) -> None:
 
 
 def _has(full: str, topics: Any) -> bool:
-    """Whether a full name is one of these topics, in whatever namespace."""
+    """Tells whether a full name is one of these topics, or below a reserved name, in whatever namespace."""
     return any(full.endswith(f"/{topic}") for topic in topics) or any(f"/{above}/" in full for above in BELOW)
 
 
 @functools.cache
 def _holds_pictures(kind: str) -> bool:
-    """Whether a type holds a list of bytes, as all pictures and clouds of points do. Raises MessageError."""
+    """Tells whether a type holds a list of bytes, as all pictures and point clouds do. Raises MessageError."""
     for _, (how, detail) in messages.fields_of(kind):
         if how in (Nodetype.SEQUENCE, Nodetype.ARRAY):
             inner = detail[0]

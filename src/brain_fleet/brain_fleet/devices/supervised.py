@@ -57,7 +57,7 @@ class Supervised:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process."""
+        """True while there is a process."""
         return self._process is not None
 
     def due(self) -> float:
@@ -67,7 +67,7 @@ class Supervised:
         return self._heard + (self.device.patience if self._begun else STARTING)
 
     def pipes(self) -> list[Any]:
-        """What can be read from it."""
+        """Returns the open pipes from which it can be read."""
         return [] if self._process is None else [
             one for one in (self._process.stdout, self._process.stderr) if one is not None and not one.closed]
 
@@ -122,7 +122,7 @@ class Supervised:
         self._unsent = self._unsent[taken:]
 
     def hear(self, now: float) -> tuple[list[dict[str, Any]], str | None]:
-        """What it has said since the last time, and why it has ended where it has.
+        """Reads what it has said since the last time; returns that, and why it has ended where it has.
 
         Raises:
             Lie: it has said what none says.
@@ -183,7 +183,7 @@ class Supervised:
         return f"its driver ended with status {status}" + (f": {self._last[:200]}" if status and self._last else "")
 
     def hung(self, now: float) -> str | None:
-        """Why it counts as hung, where it does."""
+        """Returns why it counts as hung, where it does; None otherwise."""
         if self._process is None or now < self.due():
             return None
         patience = self.device.patience if self._begun else STARTING
@@ -215,7 +215,7 @@ class Supervised:
             self._process.stdin.close()
 
     def left(self, now: float, until: float) -> bool:
-        """Whether it has ended; from the steady time ``until`` (s) on it is made to."""
+        """Tells whether it has ended; kills it from the steady time ``until`` (s) on."""
         if self._process is None:
             return True
         if self._process.poll() is None and now < until:
@@ -229,7 +229,7 @@ class Supervised:
 
 
 def _read(pipe: Any) -> bytes | None:
-    """What is there to be read; None at its end."""
+    """Reads what there is in a pipe, without waiting; None at its end."""
     if pipe is None or pipe.closed:
         return b""
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is shown of devices, as a table: a line for each property."""
+"""Table of devices, for a terminal: a line for each property."""
 from __future__ import annotations
 
 import time

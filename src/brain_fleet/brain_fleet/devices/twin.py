@@ -22,7 +22,7 @@ def date(steady: float) -> str:
 
 
 class PropertyTwin:
-    """What is believed of one property.
+    """Twin of one property: its last good value, and the value that is desired.
 
     Attributes:
         state: see :data:`brain_fleet.devices.twin_form.STATES`.
@@ -95,12 +95,12 @@ class PropertyTwin:
 
     @property
     def known(self) -> bool:
-        """Whether there is a last good value."""
+        """True where there is a last good value."""
         return bool(self._at)
 
     @property
     def done(self) -> bool:
-        """Whether the device has said, freshly, that it is as desired."""
+        """True where the device has said, freshly, that it is as desired."""
         return self.state == "ok" and self.desired is not None and values.same(self.mapped, self.value, self.desired)
 
     def to_write(self, now: float) -> Any:
@@ -115,7 +115,7 @@ class PropertyTwin:
         return values.written(self.mapped, self.desired)
 
     def waits(self) -> str:
-        """Why it is not as desired, where it is not."""
+        """Returns why it is not as desired, where it is not."""
         if self.state in ("offline", "unknown"):
             return f"it is {self.state}: {self.why}"
         if self.trouble:
@@ -141,7 +141,7 @@ class PropertyTwin:
 
 
 class Twin:
-    """What is believed of one device.
+    """Twin of one device: its state, and a twin of each property.
 
     Attributes:
         state: online, starting or offline.
@@ -172,7 +172,7 @@ class Twin:
                 self.properties[name].remember(about, now)
 
     def want(self, desired: Mapping[str, Any]) -> None:
-        """What is wanted of its properties; of the others nothing."""
+        """Sets the desired values of its properties; of the others nothing is desired."""
         for name, one in self.properties.items():
             one.want(desired.get(name))
 

@@ -73,7 +73,7 @@ def read(mapped: Mapped, raw: Any) -> Any:
 
 
 def written(mapped: Mapped, value: Any) -> Any:
-    """What a driver writes to bring a value about.
+    """Converts a desired value to the raw value that a driver writes.
 
     Raises:
         Misfit: as of :func:`fitted`.
@@ -83,7 +83,7 @@ def written(mapped: Mapped, value: Any) -> Any:
 
 
 def same(mapped: Mapped, value: Any, other: Any) -> bool:
-    """Whether two values are the same to a device: within half a step of its scale, or in single precision."""
+    """Checks whether two values are the same to a device: within half a step of its scale, or in single precision."""
     if not mapped.property.number:
         return type(value) is type(other) and value == other
     if mapped.property.type == "integer" and not mapped.scaled():

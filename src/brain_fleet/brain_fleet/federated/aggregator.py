@@ -39,7 +39,7 @@ seldom = Seldom(log)
 
 @dataclass
 class _Partly:
-    """What has come of an update: of which one, and its bytes."""
+    """Update that has come in part: digest and round, and its bytes so far."""
 
     named: tuple[str, int]
     came: float = field(default_factory=time.monotonic)

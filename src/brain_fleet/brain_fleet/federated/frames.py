@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What travels between a robot and the aggregator: a JSON object held to a schema, and bytes behind it.
+"""Frames between a robot and the aggregator: a JSON object held to a schema, and bytes behind it.
 
 Four bytes say how long the object is (most significant first). A robot asks, and the aggregator answers; each question
 can be asked again without harm, so a link that is cut at any moment costs another try.

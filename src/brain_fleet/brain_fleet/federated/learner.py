@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot learns with: an entry point of the group ``brain.learners``, so that this package needs no training.
+"""Learner of a robot: an entry point of the group ``brain.learners``, so that this package needs no training.
 
 An entry point names a function ``make(data: Sequence[str], labels: str, seed: int) -> Learner``.
 """
@@ -18,7 +18,7 @@ class LearnerProblem(RuntimeError):
 
 
 class Fitted(NamedTuple):
-    """What a training came to: weights float32 by name, examples it has learned from, and what it tells of itself."""
+    """Result of a training: weights (float32 by name), number of examples it has learned from, and metrics."""
 
     weights: dict[str, np.ndarray]
     examples: int
@@ -46,7 +46,7 @@ class Learner(Protocol):
 
 
 def found(name: str) -> Callable[..., Any]:
-    """What makes the learner of a name.
+    """Loads the function that makes the learner of a name, from its entry point.
 
     Raises:
         LearnerProblem: it is not installed.

@@ -64,7 +64,7 @@ class Made(NamedTuple):
 
 
 class Turned(enum.Enum):
-    """What a turn came to."""
+    """Outcome of a turn."""
 
     WAITED = "nothing to do"
     OVER = "the training is over"
@@ -182,7 +182,7 @@ class Participant:
         return turned
 
     def _was_taken(self, made: Made, known: str, stop: Flag) -> bool:
-        """Whether the cloud has taken an update of that digest. One that can say nothing now is asked until it can."""
+        """Asks if the cloud has taken an update of that digest. One that can say nothing now is asked until it can."""
         while not stop.is_set():
             head = self._insist({**_about(made), "digest": known, "offset": 0}, stop=stop, tries=TRIES).head
             if "wait_s" not in head:

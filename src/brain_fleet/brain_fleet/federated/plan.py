@@ -16,7 +16,7 @@ class PlanProblem(ValueError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is learned, and how.
+    """Plan of a federated training: the learner, the strategy, and the limits of its rounds.
 
     Attributes:
         name: of the training; what is known of it lies in a folder of that name.
@@ -80,7 +80,7 @@ class Plan:
         return found
 
     def learning(self) -> dict[str, Any]:
-        """What must not change while it runs; how many rounds, who is waited for and how long may."""
+        """Returns settings that must not change while it runs; how many rounds, who is waited for and how long may."""
         whole = asdict(self)
         found = {key: whole[key] for key in ("name", "learner", "strategy", "settings", "fraction")}
         return {**found, **({"guard": self.guard, "guard_settings": whole["guard_settings"]} if self.guard else {})}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differentially private averaging has told about any one robot: epsilon, at a delta.
+"""Privacy loss of any one robot under differentially private averaging: epsilon, at a delta.
 
 In each round every robot takes part with probability q, independently of the others and of its data, and the sum of
 changes, each of norm C at most, gets Gaussian noise of standard deviation z C. Of that mechanism the Renyi divergence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an aggregator has on its disk: the weights so far with all that belongs to them, and the round that is open.
+"""State of an aggregator on its disk: the weights so far with all that belongs to them, and the round that is open.
 
 The weights, what the strategy keeps, the number of the round and what came before are one file, which is replaced
 whole: a kill at any moment leaves the state before a round or the one after it. What robots have sent of the open round
@@ -29,12 +29,12 @@ _FILE = re.compile(r"(\d{1,12})-([a-z][a-z0-9_]{0,39})\.safetensors")
 
 
 class RecordsProblem(StoreProblem):
-    """What is on the disk cannot be used, or written; names the file and the remedy."""
+    """Records on the disk that cannot be used, or written; names the file and the remedy."""
 
 
 @dataclass
 class State:
-    """Where a training stands.
+    """State of a training.
 
     Attributes:
         model: the weights.
@@ -62,7 +62,7 @@ class State:
 
 @dataclass
 class Opened:
-    """When the open round began, by the machine's own count of seconds; nobody's calendar. And who is at it."""
+    """Start of the open round, by the machine's own count of seconds and nobody's calendar; and the robots at it."""
 
     attempt: int
     boot: str
@@ -112,7 +112,7 @@ class Records:
         self._write(self.folder / STATE, pack(arrays, {"format": FORMAT, **_plain(state)}))
 
     def opened(self) -> Opened | None:
-        """When the open round began; None: nobody was handed it yet, or that was not written whole."""
+        """Reads when the open round began; None: nobody was handed it yet, or that was not written whole."""
         try:
             found = json.loads((self.folder / OPEN).read_text("utf-8"))
             opened = Opened(int(found["attempt"]), str(found["boot"]), float(found["began"]),
@@ -133,7 +133,7 @@ class Records:
         self._write(path, pack(update.weights, {"examples": update.examples, "metrics": metrics}))
 
     def updates(self) -> dict[str, tuple[Update, dict[str, float]]]:
-        """What robots have sent of the open round, by robot; what cannot be read is as if it had not come."""
+        """Reads the updates of the open round that robots have sent, by robot; leaves out what cannot be read."""
         found = {}
         for path in sorted((self.folder / UPDATES).iterdir()):
             name = _FILE.fullmatch(path.name)
@@ -173,7 +173,7 @@ class Records:
 
 
 def _plain(state: State) -> dict[str, Any]:
-    """What of a state is no tensor."""
+    """Returns the parts of a state that are no tensors."""
     return {"version": state.version, "attempt": state.attempt, "run": state.run, "secret": state.secret,
             "history": state.history, "learning": state.learning, "summed": state.summed}
 

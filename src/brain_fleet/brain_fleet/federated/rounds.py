@@ -38,7 +38,7 @@ seldom = Seldom(log)
 
 @dataclass(frozen=True)
 class Task:
-    """What a robot is asked to do: to train from the version ``version`` of the weights, in the round ``attempt``."""
+    """Task of a robot: to train from the version ``version`` of the weights, in the round ``attempt``."""
 
     run: str
     attempt: int
@@ -103,7 +103,7 @@ class Rounds:
     # -- what robots ask -------------------------------------------------------------------------------------------
 
     def task(self, robot: str, learners: tuple[str, ...]) -> Task | Wait:
-        """What a robot is to do."""
+        """Returns the next task of a robot, or why it has to wait and for how long."""
         with self._lock:
             self.turn()
             if robot not in self._heard and len(self._heard) >= ROBOTS:
@@ -129,7 +129,7 @@ class Rounds:
                         self.left(), self.plan.learner, {**self.plan.config, **self.strategy.config()})
 
     def asked(self, robot: str) -> bool:
-        """Whether the open round asks a robot: drawn for each by itself, the same however often it is asked."""
+        """Tells whether the open round asks a robot: drawn for each by itself, the same however often it is asked."""
         if self.plan.fraction >= 1.0:
             return True
         text = f"{self._state.secret}/{self._state.attempt}/{robot}".encode()
@@ -141,7 +141,7 @@ class Rounds:
             return self._bytes if wanted == self._digest else None
 
     def expected(self, run: str, attempt: int, version: int) -> int:
-        """How many bytes an update has that can be taken now.
+        """Returns the size (bytes) of an update that can be taken now.
 
         Raises:
             Refused: none that began so can.
@@ -196,7 +196,7 @@ class Rounds:
             self.turn()
 
     def taken(self, robot: str, named: str, attempt: int, version: int) -> bool:
-        """Whether an update of that digest was taken lately: whose acknowledgement was lost hands it in again.
+        """Checks whether an update of that digest was taken lately: whose acknowledgement was lost hands it in again.
 
         The same weights in another round, or from other weights, are another update.
         """
@@ -229,7 +229,7 @@ class Rounds:
 
     @property
     def over(self) -> bool:
-        """Whether all rounds are done."""
+        """True once all rounds are done."""
         return self._state.version >= self.plan.rounds
 
     def left(self) -> float:
@@ -369,7 +369,7 @@ class Rounds:
                                self._state.attempt - 1 if rounds is None else rounds, self.strategy.delta)
 
     def status(self) -> dict[str, Any]:
-        """Where it stands, as plain values."""
+        """Returns the state of the training, as plain values."""
         with self._lock:
             found: dict[str, Any] = {
                 "name": self.plan.name, "learner": self.plan.learner, "strategy": self.plan.strategy,

@@ -24,7 +24,7 @@ from brain_fleet.federated.weights import Weights, added, change, norm
 
 @dataclass(frozen=True)
 class Update:
-    """What a robot has made of the weights that it was given.
+    """Update of a robot: what it has made of the weights that it was given.
 
     Attributes:
         robot: whose.
@@ -45,7 +45,7 @@ class StrategyProblem(ValueError):
 
 @dataclass(frozen=True)
 class Strategy(ABC):
-    """How updates become weights.
+    """Strategy of aggregation: updates become new weights.
 
     Attributes:
         asynchronous: each update is taken when it comes; there are no rounds.
@@ -61,7 +61,7 @@ class Strategy(ABC):
         return 1
 
     def config(self) -> dict[str, float]:
-        """What robots are told for their training."""
+        """Returns the numbers that robots are told for their training."""
         return {}
 
     @abstractmethod
@@ -205,7 +205,7 @@ class Krum(Strategy):
 
     @property
     def fewest(self) -> int:
-        """What the proof asks for; and as many honest ones as are kept."""
+        """Least number of updates: what the proof asks for, and as many honest ones as are kept."""
         return max(2 * self.liars + 3, self.liars + self.keep)
 
     def chosen(self, updates: Sequence[Update]) -> list[Update]:

@@ -58,7 +58,7 @@ def unpack(data: bytes, own: bool = False) -> Weights:
 
 
 def about(data: bytes) -> dict[str, Any]:
-    """What :func:`pack` was told to keep beside weights, of bytes that :func:`unpack` takes.
+    """Reads what :func:`pack` was told to keep beside weights, from bytes that :func:`unpack` takes.
 
     Raises:
         WeightsProblem: there is nothing of that kind.
@@ -93,7 +93,7 @@ def check(weights: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray]) -> 
 
 
 def change(weights: Mapping[str, np.ndarray], since: Mapping[str, np.ndarray]) -> Weights:
-    """What is added to ``since`` to have ``weights``, in float64."""
+    """Computes the change from ``since`` to ``weights``, in float64."""
     return {name: np.asarray(weights[name], np.float64) - since[name] for name in since}
 
 

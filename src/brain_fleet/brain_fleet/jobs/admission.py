@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs next: so many workers at once, jobs of higher priority first, of one priority those that came first.
+"""Queue of jobs: so many workers at once, jobs of higher priority first, of one priority those that came first.
 
 A job whose PriorityClass lets it gets its room from jobs of lower priority that run, as in Kubernetes. What is lowest
 ends first, of one priority what began last, and no more than is needed.
@@ -130,5 +130,5 @@ def _priority(job: Job) -> int:
 
 
 def _waits(job: Job) -> bool:
-    """Whether it needs slots: a service does not, nor one that learns again and again."""
+    """Tells whether a job needs slots: a service does not, nor one that learns again and again."""
     return bool(job.plan.slots) and job.driver is None

@@ -27,7 +27,7 @@ def set_condition(status: dict[str, Any], type_: str, truth: bool, reason: str, 
 
 
 def is_true(status: dict[str, Any], type_: str) -> bool:
-    """Whether a condition holds."""
+    """Tells whether a condition is true."""
     return any(one["type"] == type_ and one["status"] == "True" for one in status.get("conditions", ()))
 
 

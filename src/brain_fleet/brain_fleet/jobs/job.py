@@ -305,7 +305,7 @@ class Job:
         return all(self.worker_state(worker.name) != WAITING for worker in group.workers)
 
     def released(self, name: str) -> bool:
-        """Whether a worker that others wait for has succeeded; a loader's signal must lie there too."""
+        """Tells whether a worker that others wait for has succeeded; a loader's signal must lie there too."""
         _, worker = self._find(name)
         if worker is None or self.worker_state(name) != SUCCEEDED:
             return False
@@ -355,7 +355,7 @@ class Job:
                 "PET_MASTER_PORT": str(its["port"])}
 
     def _store(self, group: Group) -> bool:
-        """Whether the store of elastic nodes listens; starts it where there is none, and its nodes again with it."""
+        """Checks if the store of elastic nodes listens; starts it where there is none, and its nodes again with it."""
         name, its = f"{group.name}-{STORE}", self._group(group)
         if name not in self.running:
             if any(worker.name in self.running for worker in group.workers):

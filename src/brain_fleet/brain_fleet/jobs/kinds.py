@@ -65,7 +65,7 @@ def _resolved(schema: Any, shared: list[Any]) -> Any:
 
 
 def is_job_manifest(value: Any) -> bool:
-    """Whether a document says that it is of one of these groups, or names a kind of theirs."""
+    """Tells whether a document says that it is of one of these groups, or names a kind of theirs."""
     if not isinstance(value, dict):
         return False
     group = str(value.get("apiVersion", "")).partition("/")[0]

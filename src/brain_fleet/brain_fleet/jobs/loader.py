@@ -123,7 +123,7 @@ def _remove(path: Path) -> None:
 
 
 def _fetch(uri: str, to: Path) -> Path:
-    """What was fetched: the folder, or the file in it."""
+    """Fetches a URI into a folder; returns that folder, or the file in it."""
     scheme = uri.partition("://")[0]
     try:
         fsspec = importlib.import_module("fsspec")      # comes with torch; who reads files only needs none

@@ -38,12 +38,12 @@ class Manifest:
 
     @property
     def job(self) -> bool:
-        """Whether it is run, and not only referred to."""
+        """True where it is run, and not only referred to."""
         return self.kind in JOBS
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """What is wanted."""
+        """Specification of what is wanted; empty where there is none."""
         return dict(self.value.get("spec") or {})
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job comes to on this machine: groups of workers, each with its commands, and what each waits for."""
+"""Plan of a job on this machine: groups of workers, each with its commands, and what each waits for."""
 from __future__ import annotations
 
 import re
@@ -50,7 +50,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Load:
-    """What a loader fetches and checks.
+    """Download that a loader fetches and checks.
 
     Attributes:
         uri: of it; a path is taken as it lies.
@@ -138,7 +138,7 @@ class Plan:
 
 @dataclass
 class Places:
-    """Where a job's parts are on this machine.
+    """Folders, ports and address of a job's parts on this machine.
 
     Attributes:
         folder: of the job.

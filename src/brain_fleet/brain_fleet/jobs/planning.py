@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which function plans which kind of job."""
+"""Dispatch of each job to the function that plans its kind."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,7 +17,7 @@ _PLAIN = {"TrainJob": train_plan, "FederatedLearningJob": federated_plan, "Joint
 
 
 def plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Places, state: dict[str, Any]) -> Plan:
-    """What a job comes to.
+    """Plans a job by the function of its kind, and checks the names and dependencies of its groups.
 
     Args:
         job: of any kind that is run.

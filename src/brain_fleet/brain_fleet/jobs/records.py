@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a runner keeps: manifests, how far each job is, and what happened; all that a killed runner needs to go on."""
+"""Records of a runner: manifests, how far each job is, and events; all that a killed runner needs to go on."""
 from __future__ import annotations
 
 import json
@@ -122,7 +122,7 @@ class Records:
                 db.execute("DELETE FROM events WHERE number <= ?", (number - EVENTS,))
 
     def events(self, kind: str, name: str) -> list[dict[str, Any]]:
-        """What happened to an object, oldest first."""
+        """Reads the events of an object, oldest first."""
         rows = self.store.read("SELECT number, at, text FROM events WHERE kind = ? AND name = ? ORDER BY number",
                                (kind, name))
         return [dict(zip(("number", "at", "text"), row)) for row in rows]

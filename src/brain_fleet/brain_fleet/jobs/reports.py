@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Sedna's workers report what came of them: ``POST $LC_SERVER/sedna/workers/NAME/info``, on this machine alone.
+"""HTTP server for reports of Sedna's workers: ``POST $LC_SERVER/sedna/workers/NAME/info``, on this machine alone.
 
 The address holds a word that only workers are told, so that no other user of the machine reports for them.
 """

@@ -129,13 +129,13 @@ class Runner:
         return found
 
     def check(self, manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
-        """Whether manifests could be applied, as :meth:`apply` tells it; nothing is changed. Raises FormProblem."""
+        """Checks if manifests could be applied, as :meth:`apply` tells it; nothing is changed. Raises FormProblem."""
         with self._lock:
             return self._all_examined(manifests)[1]
 
     def _all_examined(self, manifests: Sequence[Manifest]) -> tuple[
             dict[tuple[str, str], Record], list[dict[str, Any]], list[list[Manifest]]]:
-        """What was known before, and of each manifest what is told of it, and what it uses. Raises FormProblem."""
+        """Returns what was known before, and for each manifest its notes and what it uses. Raises FormProblem."""
         known = {(one.manifest.kind, one.manifest.name): one for one in self.records.all()}
         objects = {key: one.manifest for key, one in known.items()}
         objects.update({(one.kind, one.name): one for one in manifests})
@@ -211,7 +211,7 @@ class Runner:
                     for group in job.plan.groups for worker in group.workers]}
 
     def logs(self, name: str, worker: str | None = None, kind: str | None = None) -> dict[str, Any]:
-        """What happened to a job, and the end of each worker's log.
+        """Returns the events of a job, and the end of each worker's log.
 
         Raises:
             FormProblem: there is no such job or worker.

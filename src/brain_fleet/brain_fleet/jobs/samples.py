@@ -50,7 +50,7 @@ def write_samples(path: Path, header: str | None, samples: list[str]) -> None:
 
 
 def triggered(trigger: Mapping[str, Any], stats: Mapping[str, Any], now: datetime | None = None) -> bool:
-    """Whether a trigger's condition holds, at a time of day that it allows.
+    """Checks whether a trigger's condition holds, at a time of day that it allows.
 
     Args:
         trigger: with ``condition`` and, perhaps, ``timer``.

@@ -47,7 +47,7 @@ class Making:
         return found
 
     def data(self, kind: str, name: str, field: str, worker: str, needs: list[str], at: str) -> str:
-        """Where a Dataset or Model is for a worker, which waits for its loader.
+        """Returns the path of a Dataset or Model for a worker, which waits for its loader.
 
         Args:
             kind, name, field: of what is referred to, and where.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask a cloud about jobs, and order of it; and what the command does with what a file holds."""
+"""Orders and questions about jobs that people send a cloud; and what the command does with what a file holds."""
 from __future__ import annotations
 
 from typing import Any, Iterable, Mapping

@@ -51,7 +51,7 @@ def tell_deleted(found: Mapping[str, Any], tell: Callable[..., None]) -> None:
 
 
 def tell_logs(found: Mapping[str, Any], tell: Callable[..., None]) -> None:
-    """What happened, and below it the end of each log."""
+    """Prints the events, and below them the end of each log."""
     for one in found["events"]:
         tell(f"{one['at']}  {one['text']}")
     for worker, text in found["logs"].items():

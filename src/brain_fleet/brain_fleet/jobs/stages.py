@@ -121,7 +121,7 @@ def _own(which: str, make: Making, job: Manifest, stage: dict[str, Any], dataset
 
 
 def _trained(job: Manifest, stage: dict[str, Any]) -> str:
-    """What was trained last: as its worker said, or the one file in its folder, or the folder."""
+    """Finds the model that was trained last: as its worker said, or the one file in its folder, or the folder."""
     folder = Path(_path(job.spec["outputDir"]), "train", str(stage["round"]))
     said = [one.get("url") for one in stage["reports"].get(TRAIN, ()) if isinstance(one, dict)]
     for url in said:
@@ -188,7 +188,7 @@ class Stages:
                 self._next(TRAIN, now, another=True)
 
     def _is_done(self, stage: str) -> bool:
-        """Whether all workers of a stage are; what was not planned is not done."""
+        """Checks whether all workers of a stage have succeeded; what was not planned is not done."""
         workers = [worker for group in self._job.plan.groups if group.name == stage for worker in group.workers]
         return bool(workers) and all(self._job.worker_state(worker.name) == SUCCEEDED for worker in workers)
 

@@ -76,7 +76,7 @@ class Asking:
                 self._second.publish(found)
 
     def _may(self, size: int) -> bool:
-        """Whether the owner lets so many bytes leave; they are counted before."""
+        """Checks the owner's consent to let so many bytes leave; they are counted before."""
         if time.monotonic() < self._refused + REFUSED:
             return False
         if size > self._left or time.monotonic() > self._until:

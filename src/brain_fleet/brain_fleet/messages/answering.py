@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one side of a fleet answers what others ask on a key: one by one, each asker in turn, and bounded before it is.
+"""Query server of one side of a fleet: answers what others ask on a key, each asker in turn, and bounds what waits.
 
 Who asks is hostile until it is shown otherwise, and each has a key of its own. So what waits is kept by key, and one of
 each key is answered in turn: who asks much, or what takes long, delays another by one of its questions at most.
@@ -119,7 +119,7 @@ def answer(session: Session, key: str, longest: int, serve: Callable[[zenoh.Quer
 
 
 class Buckets:
-    """What each robot may bring: see :class:`brain_fleet.messages.pace.Bucket`.
+    """Rate limit of each robot: see :class:`brain_fleet.messages.pace.Bucket`.
 
     Args:
         rate, burst: of each.

@@ -41,7 +41,7 @@ seldom = Seldom(log)
 
 @dataclass
 class Hooks:
-    """What the courier tells; called in its thread.
+    """Callbacks of the courier; called in its thread.
 
     Attributes:
         apart: a peer was set apart: its name and why.
@@ -58,7 +58,7 @@ class Hooks:
 
 @dataclass
 class _Route:
-    """How far deliveries to one peer are."""
+    """State of the deliveries to one peer."""
 
     key: str
     keepalive: float
@@ -265,7 +265,7 @@ class Courier:
 
     @staticmethod
     def _other_format(route: _Route) -> None:
-        """Who refuses a delivery may be older, and not know its format: the one before is tried at once."""
+        """Tries the format before at once: who refuses a delivery may be older, and not know its format."""
         if route.format > envelope.OLDEST:
             route.format -= 1
             route.due = time.monotonic()

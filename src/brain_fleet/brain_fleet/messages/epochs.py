@@ -42,7 +42,7 @@ class Peer(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a request may do.
+    """Decision on a request: its epoch, and whether its messages may be applied.
 
     Attributes:
         epoch: that holds here.
@@ -82,7 +82,7 @@ def named(request: Request) -> str:
 
 
 def _second(known: Peer, request: Request) -> str | None:
-    """Why a request is of another installation than the one that was taken in; None where it is of that one.
+    """Returns why a request is of another installation than the one that was taken in; None where it is of that one.
 
     Raises:
         FormProblem: it does not say which, and could.
@@ -101,7 +101,7 @@ def _second(known: Peer, request: Request) -> str | None:
 
 
 def admit(db: sqlite3.Connection, request: Request) -> Standing:
-    """What the cloud makes of a robot's request.
+    """Decides, in the cloud, what a robot's request may do.
 
     Raises:
         FormProblem: it lacks what it could say.
@@ -166,7 +166,7 @@ def accept(db: sqlite3.Connection, robot: str, outbox: Outbox, installation: str
 
 
 def adopt(db: sqlite3.Connection, cloud: str, answer: Answer, outbox: Outbox) -> int | None:
-    """What a robot makes of an epoch that the cloud tells it to begin; how many of its messages it lets go of.
+    """Begins the epoch that the cloud tells a robot to begin; returns how many of its messages the robot lets go of.
 
     None where it is in that epoch already. What waits is sent in the new epoch, but for messages that the cloud may
     have applied already.

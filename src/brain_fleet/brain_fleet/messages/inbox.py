@@ -26,7 +26,7 @@ class Refused(ValueError):
 
 
 class Message(NamedTuple):
-    """What has arrived.
+    """Message that has arrived.
 
     Attributes:
         peer: who has sent it.

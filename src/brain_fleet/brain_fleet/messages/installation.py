@@ -58,7 +58,7 @@ def _serials(device: Path, deep: int) -> set[str]:
 
 
 def _text(path: str | Path) -> str:
-    """What a file says; empty where there is none, as in many containers."""
+    """Reads the text of a file; empty where there is none, as in many containers."""
     try:
         return Path(path).read_bytes()[:200].decode("ascii", "replace").strip("\0\n ")
     except OSError:

@@ -42,14 +42,14 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """What may wait for one peer: messages, and bytes of their bodies."""
+    """Limits of what may wait for one peer: messages, and bytes of their bodies."""
 
     messages: int = 100_000
     bytes: int = 256 * 2**20
 
 
 class Outbox:
-    """What waits to be delivered.
+    """Queue of messages that wait to be delivered.
 
     Args:
         store: where it is kept.
@@ -104,7 +104,7 @@ class Outbox:
         return self._let_go(db, "expires <= ?", (self._store.elapsed.now(),), EXPIRED)
 
     def overdue(self) -> bool:
-        """Whether :meth:`expire` has anything to do."""
+        """Tells whether :meth:`expire` has anything to do."""
         return bool(self._store.read("SELECT 1 FROM outbox WHERE expires <= ? AND body IS NOT NULL LIMIT 1",
                                      (self._store.elapsed.now(),)))
 
@@ -123,7 +123,7 @@ class Outbox:
 
     def take(self, peer: str, ahead: Mapping[str, Position] = {}, most: int = MOST, room: int = BATCH
              ) -> list[Portion]:
-        """What is to be delivered next, the more important streams first; while there is room, something of each other.
+        """Returns what to deliver next, the more important streams first; while there is room, something of each other.
 
         Args:
             peer: who is to have it.
@@ -227,11 +227,11 @@ class Outbox:
         self._gone = 0
 
     def untidy(self) -> bool:
-        """Whether so much was let go of that :meth:`tidy` is worth reading the whole outbox."""
+        """Tells whether so much was let go of that :meth:`tidy` is worth reading the whole outbox."""
         return self._gone > UNTIDY
 
     def waiting(self, peer: str) -> int:
-        """How many messages wait for a peer."""
+        """Returns the number of messages that wait for a peer."""
         return self._store.read("SELECT COALESCE(SUM(waiting), 0) FROM outgoing WHERE peer = ?", (peer,))[0][0]
 
 

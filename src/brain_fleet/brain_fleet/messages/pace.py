@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast: what one peer may hand in, and how fast is sent on a thin link."""
+"""Rate limits: of what one peer may hand in, and of what is sent on a thin link."""
 from __future__ import annotations
 
 import time

@@ -39,7 +39,7 @@ seldom = Seldom(log)
 
 @dataclass
 class Desk:
-    """How an end takes deliveries.
+    """Callbacks by which an end takes deliveries.
 
     Attributes:
         sender: the peer that a key stands for; None where it is nobody's key.
@@ -188,7 +188,7 @@ class Reception:
 
 
 def _fresh(request: Request, before: dict[str, envelope.Position], after: dict[str, envelope.Position]) -> int:
-    """How many messages of a request were not applied before, and are now, or were put aside."""
+    """Counts the messages of a request that were not applied before, and are now, or were put aside."""
     nowhere = envelope.Position()
     return sum(1 for portion in request.portions for entry in portion.entries if entry.gone is None
                and before.get(portion.stream, nowhere).seq < entry.seq <= after.get(portion.stream, nowhere).seq)

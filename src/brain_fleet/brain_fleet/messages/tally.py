@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the deliveries of one end came to since its process began: plain counts, for who shows them.
+"""Counters of the deliveries of one end since its process began: plain counts, for who shows them.
 
 Each is written by one thread and may be read by any, without a lock.
 """

@@ -82,7 +82,7 @@ class Fetching:
         self._wake.set()
 
     def status(self, digest: str) -> dict[str, str]:
-        """How far a model is: ``state`` and ``why``, as they are reported."""
+        """Returns the progress of a model: ``state`` and ``why``, as they are reported."""
         with self._lock:
             return self._told.get(digest) or {"state": "waiting", "why": "the model has not come from the cloud yet"}
 
@@ -186,7 +186,7 @@ class Fetching:
             raise ModelProblem(f"what the cloud says of model {digest[:19]} does not read: {problem}") from None
 
     def _ask(self, session: Session, digest: str, **more: int) -> bytes:
-        """What the cloud answers.
+        """Asks the cloud for a model's record, or for a piece of the model; returns the answer.
 
         Raises:
             _NoAnswer: nothing just now. _NotGiven: it refuses. ModelProblem: what it answers is too large.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a brain does: its goals, and how each ends; its reflexes meanwhile; which regions live, and with which weights.
+"""Performance of a brain: its goals, and how each ends; reflexes meanwhile; which regions live, and with which weights.
 
 It hears what every brain says anyway: ``goal/status``, ``brain/trace`` and ``brain/heartbeat``.
 """
@@ -180,7 +180,7 @@ class GoalWatch:
                                      bool(beat.stepping) and float(beat.step_age) > STUCK, str(beat.reason))
 
     def weights(self) -> dict[str, str]:
-        """Which weights regions compute with: the first digits of their files' digests, by region."""
+        """Returns the weights that regions compute with: the first digits of their files' digests, by region."""
         with self._lock:
             self._take_beats()
             now = self._now()
@@ -196,14 +196,14 @@ class GoalWatch:
                 self._goal.weights.pop(region, None)
 
     def pursuing(self) -> bool:
-        """Whether a goal is being pursued, or that is not known yet."""
+        """Tells whether a goal is being pursued, or that is not known yet."""
         with self._lock:
             if self._goal is not None and self._goal.pursued:
                 return True
             return self._goal is None and self._now() - self._began < 2.0
 
     def heard(self, region: str) -> bool:
-        """Whether a region was heard, or there was time enough for it."""
+        """Tells whether a region was heard, or there was time enough for it."""
         return bool(self.epoch(region)) or self._now() - self._began > FIRST
 
     def epoch(self, region: str) -> int:
@@ -219,7 +219,7 @@ class GoalWatch:
             return {name: beat.epoch for name, beat in self._beats.items()}
 
     def ill(self, region: str, epoch: int) -> str:
-        """What is wrong with a region whose process had that epoch; empty where nothing is, or nobody knows."""
+        """Returns what is wrong with a region whose process had that epoch; empty where nothing is, or nobody knows."""
         with self._lock:
             self._take_beats()
             beat = self._beats.get(region)

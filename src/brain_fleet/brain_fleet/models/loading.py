@@ -27,7 +27,7 @@ log = logging.getLogger("brain.edge")
 
 
 class _Row(NamedTuple):
-    """What a region was given: see the table ``loaded``."""
+    """Model that a region was given: a row of the table ``loaded``."""
 
     digest: str
     before: str
@@ -120,7 +120,7 @@ class Loading:
         log.error("%s", text)
 
     def guarded(self) -> bool:
-        """Whether a region is being watched closely."""
+        """Tells whether any region is being watched closely."""
         return bool(self._guards)
 
     def _row(self, region: str) -> _Row | None:
@@ -191,7 +191,7 @@ class Loading:
         return None
 
     def _value(self, digest: str, original: str) -> str:
-        """What the parameter is to be."""
+        """Returns the value that the parameter ``weights`` is to have."""
         path = None if digest == OWN else self._shelf.path(digest)
         return original if path is None else str(path)
 

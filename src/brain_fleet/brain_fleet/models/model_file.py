@@ -28,7 +28,7 @@ class ModelProblem(ValueError):
 
 
 class ModelFile(NamedTuple):
-    """What a file says of itself.
+    """Digest, size and metadata of a model's file.
 
     Attributes:
         digest: ``sha256:`` and the hash of its bytes.
@@ -91,7 +91,7 @@ def check_model(path: Path) -> tuple[int, dict[str, str]]:
 
 
 def _end(tensors: dict[str, Any]) -> int:
-    """Where the last tensor ends, if they follow each other without gaps (bytes)."""
+    """Checks that tensors follow each other without gaps; returns where the last one ends (bytes)."""
     places = []
     for name, one in tensors.items():
         try:

@@ -92,7 +92,7 @@ class Registry:
                                ) from None
 
     def known(self, digest: str) -> bool:
-        """Whether there is that model."""
+        """Tells whether there is that model."""
         return bool(self._store.read("SELECT 1 FROM models WHERE digest = ?", (digest,)))
 
     def find(self, db: sqlite3.Connection, text: str) -> tuple[str, str]:
@@ -128,7 +128,7 @@ class Registry:
         return dict(zip(_COLUMNS, row))
 
     def record(self, digest: str) -> dict[str, str]:
-        """What goes with a model, for a robot. Raises ModelProblem where there is none."""
+        """Returns the record of a model, for a robot. Raises ModelProblem where there is none."""
         rows = self._store.read("SELECT statement, signature, certificate, card, evaluation FROM models WHERE digest = "
                                 "?", (digest,))
         if not rows:

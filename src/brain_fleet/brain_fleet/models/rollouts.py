@@ -71,12 +71,12 @@ class Rollout(NamedTuple):
 
     @property
     def expected(self) -> Expected:
-        """What it is measured against."""
+        """Expectation that the model is measured against."""
         return Expected(**self.watch["expected"])
 
 
 class Seen(NamedTuple):
-    """What a trial has seen so far. It is kept in the roll-out's row: of goals only the newest are.
+    """Evidence of a trial so far. It is kept in the roll-out's row: of goals only the newest are.
 
     Attributes:
         number: of the last goal that was looked at.
@@ -244,7 +244,7 @@ class Rollouts:
         return set()
 
     def _seen(self, db: sqlite3.Connection, one: Rollout) -> tuple[Seen, str]:
-        """What its trial has seen, with the goals that ended since it was last looked at; and the verdict."""
+        """Judges goals that ended since the last look; returns what the trial has seen with them, and the verdict."""
         kept = one.watch.get("seen") or {"number": one.after, "tally": NOTHING, "counts": {}}
         last, counts, goals = kept["number"], dict(kept["counts"]), []
         for number, robot, goal, model in self._ended(db, one.region, last):
@@ -257,7 +257,7 @@ class Rollouts:
         return Seen(last, tally, counts), verdict
 
     def _refused(self, db: sqlite3.Connection, one: Rollout) -> str:
-        """Which robot refuses it, and why; empty where none does."""
+        """Finds a robot that refuses it, and why; empty where none does."""
         name = one.first_name if one.state == CANARY else one.name
         for robot, status in db.execute(
                 "SELECT robot, status FROM reported JOIN desired USING (robot, kind, name, version) WHERE kind = ? AND "
@@ -299,7 +299,7 @@ class Rollouts:
 
     def _all_say(self, db: sqlite3.Connection, name: str, states: Sequence[str],
                  but: Callable[[str], bool] = lambda robot: False) -> bool:
-        """Whether all robots of an order, but for some, report one of these states."""
+        """Checks whether all robots of an order, but for some, report one of these states."""
         return all(self._reported(db, robot, name) in states for robot in self._having(db, name) if not but(robot))
 
     def _reported(self, db: sqlite3.Connection, robot: str, name: str) -> str:

@@ -34,7 +34,7 @@ class Shelf:
         return self.parts.path(digest)
 
     def signer(self, digest: str) -> str:
-        """Who has signed a model that is there; empty: nobody."""
+        """Returns who has signed a model that is there; empty: nobody."""
         rows = self._store.read("SELECT signer FROM shelf WHERE digest = ?", (digest,))
         return rows[0][0] if rows else ""
 
@@ -99,7 +99,7 @@ class Shelf:
 
 
 class Loaded:
-    """What regions were given: within a transaction, by region."""
+    """Models that regions were given: within a transaction, by region."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db

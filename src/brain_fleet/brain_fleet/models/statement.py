@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a model, and by whom: its card and its evaluation beside it, and a signature over all of it.
+"""Statement about a model, and who signs it: its card and its evaluation beside it, and a signature over all of it.
 
 The statement holds the digests of the model, its card and its evaluation. So whoever signs it vouches for all three,
 and none can be exchanged for another later.
@@ -60,7 +60,7 @@ def state(digest: str, region: str, size: int, card: str, evaluation: str, crede
 
 
 def read_statement(record: Any, authority: bytes | None) -> tuple[Mapping[str, Any], str]:
-    """What a record states, and who has signed it; empty where nobody had to.
+    """Checks a record; returns what it states, and who has signed it; empty where nobody had to.
 
     Args:
         record: of whoever sent it.

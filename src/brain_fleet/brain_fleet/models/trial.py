@@ -29,7 +29,7 @@ LOWEST = 0.6                # share below which a question says nothing, and is 
 
 
 class Expected(NamedTuple):
-    """What a new model is measured against.
+    """Expectation that a new model is measured against.
 
     Attributes:
         reached: share of goals that are reached, at least.
@@ -45,7 +45,7 @@ class Expected(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """How a goal ended."""
+    """Outcome of a goal."""
 
     reached: bool
     reflexes: int
@@ -75,12 +75,12 @@ def evidence(good: int, bad: int, share: float) -> float:
 
 
 def alarming(good: int, bad: int, share: float) -> bool:
-    """Whether so many good and bad goals are enough to take a model back."""
+    """Tells whether so many good and bad goals are enough to take a model back."""
     return evidence(good, bad, share) >= -math.log(LEVEL)
 
 
 def verdict(goals: Sequence[Goal], expected: Expected) -> str:
-    """Why a model is to be taken back, or an empty text. It looks after each goal, as the test does."""
+    """Returns why a model is to be taken back, or an empty text. It looks after each goal, as the test does."""
     return judged(goals, expected, NOTHING)[0]
 
 
@@ -153,7 +153,7 @@ def _tail(good: int, goals: int, share: float) -> float:
 
 
 def expect(before: Sequence[Goal], told: float | None = None) -> Expected:
-    """What is to be expected, by the goals before.
+    """Estimates what is to be expected, by the goals before.
 
     Args:
         before: with the model that is there now.

@@ -19,7 +19,7 @@ STATES = ("ordered", "applied", "waiting", "refused", "kept")
 
 
 def deliveries(tally: Tally, end: str, member: str) -> Iterator[Family]:
-    """What was counted since the process began."""
+    """Yields the metrics of deliveries since the process began."""
     yield gauges("brain_fleet_info", "Which end of a fleet this is, whose, and the version of its software; always 1.",
                  ("end", "member", "version"), [((end, member, software()), 1.0)])
     yield counters("brain_fleet_deliveries_total", "Deliveries of messages to other ends, empty ones too, by what came "
@@ -45,7 +45,7 @@ def deliveries(tally: Tally, end: str, member: str) -> Iterator[Family]:
 
 
 def kept(reading: Reading, store: Store) -> Iterator[Family]:
-    """What the database holds."""
+    """Yields the metrics of what the database holds."""
     rows = reading.rows("SELECT stream, SUM(waiting), SUM(bytes) FROM outgoing GROUP BY stream")
     yield gauges("brain_fleet_outbox_messages", "Messages that wait to be delivered.", ("stream",),
                  [((stream,), count) for stream, count, _ in rows])
@@ -60,7 +60,7 @@ def kept(reading: Reading, store: Store) -> Iterator[Family]:
 
 
 def resources(counts: Iterable[tuple[Any, Any, int]]) -> Family:
-    """How many resources there are, of each kind and state."""
+    """Returns the metric of resources: how many there are, of each kind and state."""
     found: dict[tuple[str, str], int] = {}
     for kind, state, count in counts:
         key = one_of(str(kind), KINDS), one_of(str(state or "ordered"), STATES)
@@ -70,6 +70,6 @@ def resources(counts: Iterable[tuple[Any, Any, int]]) -> Family:
 
 
 def readable(fine: bool) -> Family:
-    """Whether the figures of the database are there at all."""
+    """Returns the metric that tells whether the figures of the database are there at all."""
     return gauges("brain_fleet_database_readable", "Whether the database could be read for this scrape (1) or not (0): "
                   "then what comes from it is missing.", (), [((), float(fine))])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a link does to bytes in one direction: latency, jitter, bandwidth, and segments that TCP has to send again.
+"""Model of a link in one direction: latency, jitter, bandwidth, and segments that TCP has to send again.
 
 The time that a piece of ``n`` bytes takes::
 
@@ -82,7 +82,7 @@ class Channel:
         self.repairs = 0
 
     def arrival(self, now: float, size: int) -> float:
-        """When a piece of so many bytes arrives that is handed over now (s, of the same clock)."""
+        """Computes when a piece of so many bytes arrives that is handed over now (s, of the same clock)."""
         way = self._way
         self._sent = max(now, self._sent) + 8 * size / way.bandwidth
         self._arrived = max(self._sent + self._delay() + self._repair(size), self._arrived)

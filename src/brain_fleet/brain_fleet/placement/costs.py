@@ -11,7 +11,7 @@ from brain_fleet.placement.files import MS, read_file
 
 @dataclass(frozen=True)
 class RegionCost:
-    """What a region takes.
+    """Cost of a region: cores, memory, and time of a step.
 
     Attributes:
         cores: that it keeps busy, all its threads (1: one core, all the time).
@@ -27,7 +27,7 @@ class RegionCost:
 
 @dataclass(frozen=True)
 class TopicCost:
-    """What a topic carries, of all that publish it.
+    """Traffic of a topic, of all that publish it.
 
     Attributes:
         rate: messages a second.
@@ -58,7 +58,7 @@ class Costs:
     measured: str = ""
 
     def topic(self, name: str) -> TopicCost:
-        """What a topic carries; nothing where nothing was heard on it."""
+        """Returns the traffic of a topic; none where nothing was heard on it."""
         return self.topics.get(name, TopicCost(0.0, 0.0))
 
     def to_dict(self) -> dict[str, Any]:

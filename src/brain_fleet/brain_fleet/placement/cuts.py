@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cut of a link would cost a plan: which regions the robot loses, and what it still does without them."""
+"""Effects of a cut link on a plan: which regions the robot loses, and what it still does without them."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass

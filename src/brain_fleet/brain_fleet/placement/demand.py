@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be decided: the regions of a graph, which of them may move, and which budgets their messages have.
+"""Placement problem: the regions of a graph, which of them may move, and which budgets their messages have.
 
 Budgets are declared (:mod:`.needs`) or, for every other edge whose topic carries something, derived: a message is to
 take no longer than as many of them as the hearer's depth take to be published, than the hearer's own tick, or, where it
@@ -63,7 +63,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Edge:
-    """How what one region says comes to another.
+    """Edge of the graph: a topic that one region publishes and another hears.
 
     Attributes:
         topic: of it.
@@ -84,7 +84,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Budget:
-    """How long something may take.
+    """Time budget of a chain of edges and steps.
 
     Attributes:
         name: for people.
@@ -179,7 +179,7 @@ def _region(resolved: Any, ports: list[Any]) -> Region:
 
 def demand(graph: str, regions: Mapping[str, Region], costs: Costs, needs: Needs, tiers: Tiers,
            asked: Mapping[str, str] | None = None) -> Demand:
-    """What has to be decided.
+    """Builds the placement problem of a graph.
 
     Args:
         graph: name, for messages.
@@ -201,7 +201,10 @@ def demand(graph: str, regions: Mapping[str, Region], costs: Costs, needs: Needs
 
 
 def _fixed(regions: Mapping[str, Region]) -> dict[str, str]:
-    """What commands actuators, and what commands that: a robot must be able to stop, and to be stopped, by itself."""
+    """Finds the regions that command actuators, and those that command these; gives the reason for each.
+
+    A robot must be able to stop, and to be stopped, by itself.
+    """
     fixed = {name: "it commands actuators" for name, one in regions.items() if one.moves}
     for mover in list(fixed):
         for heard in regions[mover].hears:

@@ -27,7 +27,7 @@ OLDEST = 60.0           # s; what a sensor publishes is no older, or its clock i
 
 @dataclass
 class _Topic:
-    """What has been heard of a topic."""
+    """Statistics of the messages that were heard on a topic."""
 
     subscription: Subscription
     sensed: bool                # it comes from outside the brain, so that its stamp tells of its capture
@@ -141,7 +141,7 @@ def _hop(edges: EdgeEar) -> tuple[float, float]:
 
 
 def _age(arrival: Any, kind: str) -> float | None:
-    """How old a message is by its stamp; None: it cannot be read, or its clock is another."""
+    """Computes the age of a message by its stamp (s); None: it cannot be read, or its clock is another."""
     try:
         age = time.time() - (time.monotonic() - arrival.received) - messages.time_seconds(
             messages.decode(arrival.data, kind).header.stamp)

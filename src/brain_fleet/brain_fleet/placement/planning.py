@@ -19,7 +19,7 @@ CHEAPER = 1e-6      # share of a price by which a plan must be cheaper to count 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a plan makes of a limit.
+    """Use of a limit by a plan.
 
     Attributes:
         name: of the limit.
@@ -39,7 +39,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Plan:
-    """What :func:`plan` found.
+    """Result of :func:`plan`.
 
     Attributes:
         place: tier by region.
@@ -87,7 +87,7 @@ def plan(demand: Demand, tiers: Tiers) -> Plan:
 
 
 def why_not(demand: Demand, tiers: Tiers, name: str, tier: str) -> str:
-    """Why a region cannot live on a tier; empty: there is a plan in which it does."""
+    """Returns why a region cannot live on a tier; empty: there is a plan in which it does."""
     if name in demand.fixed and tier != ROBOT:
         return f"never leaves the {ROBOT}: {demand.fixed[name]}"
     if not allowed(demand, name, tier):
@@ -156,7 +156,7 @@ def _impossible(demand: Demand, tiers: Tiers) -> str:
 
 
 def spent(demand: Demand, tiers: Tiers, place: Mapping[str, str], budget: Budget) -> float:
-    """What a plan spends of a budget (s), at the 99th percentile of each part."""
+    """Computes what a plan spends of a budget (s), at the 99th percentile of each part."""
     where = {ROBOT: ROBOT, **place}
     return budget.age + sum(
         slowest(demand, tiers, where[edge.source], where[edge.target], edge) for edge in budget.edges) + sum(

@@ -79,7 +79,7 @@ class _Play:
         heapq.heappush(self._events, _Event(time, next(self._order), edge, path, stage, origin))
 
     def times(self) -> list[float]:
-        """What the chain took, each time (s)."""
+        """Plays the chain; returns the time that it took, each time (s)."""
         rate = max(SELDOM, self._chain.edges[0].rate)
         own = {(edge.topic, edge.source, direction) for edge in self._chain.edges
                for direction in self._tiers.path(self._where[edge.source], self._where[edge.target])}

@@ -109,7 +109,7 @@ class SlowRelay:
 
 
 class _Line:
-    """What is under way to a socket, in order, each piece until its time has come."""
+    """Queue of what is under way to a socket, in order, each piece until its time has come."""
 
     def __init__(self, target: socket.socket) -> None:
         self._target = target

@@ -66,7 +66,7 @@ class Problem:
         return price(self._demand, self._tiers, name, tier)
 
     def time(self, budget: Budget) -> Terms:
-        """What a budget's edges and steps take (ms), as terms."""
+        """Returns the time that a budget's edges and steps take (ms), as terms."""
         terms: Terms = {}
         for edge in budget.edges:
             for (start, end), pair in self._pair(edge.source, edge.target).items():
@@ -168,7 +168,7 @@ class Problem:
 
 
 def allowed(demand: Demand, name: str, tier: str) -> bool:
-    """Whether rules and what was asked for let a region live on a tier."""
+    """Checks whether rules and what was asked for let a region live on a tier."""
     if name in demand.fixed:
         return tier == ROBOT
     return tier in demand.place.get(name, (tier,))

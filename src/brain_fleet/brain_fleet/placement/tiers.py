@@ -16,7 +16,7 @@ Direction = tuple[str, str]     # from tier, to tier: neighbours
 
 @dataclass(frozen=True)
 class Link:
-    """What lies between a tier and the next one towards the robot; both directions are alike.
+    """Link between a tier and the next one towards the robot; both directions are alike.
 
     Attributes:
         to: the tier towards the robot.
@@ -31,7 +31,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Tier:
-    """Where regions can live.
+    """Place where regions can live: its cores, memory, prices, and link.
 
     Attributes:
         name: of it.
@@ -121,7 +121,7 @@ class Tiers:
         return list(zip(there, there[1:], strict=False))
 
     def way(self, direction: Direction) -> Way:
-        """What the link is like in a direction."""
+        """Returns the properties of the link in a direction."""
         return self.link(self.far(direction)).way
 
     def far(self, direction: Direction) -> str:

@@ -83,7 +83,7 @@ def _cuts(plan: Plan) -> list[Text]:
 
 
 def costs_told(found: Mapping[str, Any]) -> Any:
-    """What was measured, as :meth:`.costs.Costs.to_dict` has it, as a Rich renderable."""
+    """Formats what was measured, as :meth:`.costs.Costs.to_dict` has it, as a Rich renderable."""
     regions, topics = _table("region", "cores", "MB", "step p50, ms", "p99"), _table("topic", "Hz", "bytes", "kB/s")
     for name, one in found["regions"].items():
         regions.add_row(name, *(f"{one[key]:.4g}" for key in ("cores", "memory_mb", "step_ms", "step_p99_ms")))

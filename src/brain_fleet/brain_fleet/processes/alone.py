@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a robot has been without its cloud. That is no fault: it shows, and nothing else follows from it."""
+"""Time that a robot has been without its cloud. That is no fault: it shows, and nothing else follows from it."""
 from __future__ import annotations
 
 import threading
@@ -34,7 +34,7 @@ class Alone:
             self._heard, self._answered = self._now(), True
 
     def look(self) -> str | None:
-        """What is to be told, once: that the cloud does not answer any more, or that it does again.
+        """Returns a line, once, when the cloud does not answer any more, or does again; None: nothing is to be told.
 
         Raises:
             StoreProblem: the database cannot be written.

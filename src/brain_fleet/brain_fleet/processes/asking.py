@@ -92,7 +92,7 @@ class Asking:
 
 
 def _person() -> str:
-    """Who asks, for the log, where no certificate says it."""
+    """Returns the name of who asks, for the log, where no certificate says it."""
     try:
         name = re.sub(r"[^a-zA-Z0-9_]", "_", getpass.getuser())[:40]
     except (OSError, KeyError):     # a user without a name

@@ -221,7 +221,7 @@ class Cloud:
         return True
 
     def connected(self, robot: str) -> tuple[bool, float | None]:
-        """Whether a robot is connected, and how long ago it was heard (s; None: not since this process began)."""
+        """Tells whether a robot is connected, and how long ago it was heard (s; None: not since this process began)."""
         with self._lock:
             heard, here = self._heard.get(robot), robot in self._here
         ago = None if heard is None else time.monotonic() - heard

@@ -49,7 +49,7 @@ seldom = Seldom(log)
 
 
 class Edge:
-    """What runs on a robot.
+    """Edge of a robot: its link to the cloud, and all that brings about what the cloud wants.
 
     Args:
         store: its database.
@@ -93,7 +93,7 @@ class Edge:
         self._hurry: Callable[[], None] = lambda: None      # has the certificate looked after, where there is one
 
     def _bring_about(self, router: str | None, namespace: str) -> Effects:
-        """What brings about what is wanted: the brain on this robot."""
+        """Makes the part that brings about what is wanted: the brain on this robot."""
         loading = Loading(self.store, self.held, self._shelf, self._fetching)
         return Effects(self.held, loading, router, namespace, self._something, self._stop)
 
@@ -260,7 +260,7 @@ class Edge:
         return CLOUD if robot_of(key, "down") == self.store.member else None
 
     def _standing(self, db: sqlite3.Connection, request: Request) -> Standing:
-        """What the cloud may do: a robot obeys it within their epoch only."""
+        """Decides what the cloud may do: a robot obeys it within their epoch only."""
         known = epochs.read(db, CLOUD)
         if known is None or known.epoch is None:
             return Standing(None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose credentials a robot's process has, and where its cloud is: the same for all processes of a robot."""
+"""Credentials of a robot's process, and the endpoint of its cloud: the same for all processes of a robot."""
 from __future__ import annotations
 
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people order of the cloud about models: to take one in, to roll it out, to take it back, and to tell of all."""
+"""Orders to the cloud about models: to take one in, to roll it out, to take it back, and to tell of all."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -27,7 +27,7 @@ Handler = Callable[[dict[str, Any], str], dict[str, Any]]
 
 
 def orders(cloud: Cloud) -> dict[str, Handler]:
-    """What does each order, by its name."""
+    """Returns the handler of each order, by its name."""
     return {"models": lambda order, person: {"models": cloud.registry.models(), "rollouts": cloud.rollouts.told()},
             "model": lambda order, person: cloud.registry.model(_given(order, "model")),
             "model_put": lambda order, person: _put(cloud, order),

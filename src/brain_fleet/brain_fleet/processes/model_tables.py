@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``brain fleet`` shows of models and roll-outs."""
+"""Tables of models and roll-outs, as ``brain fleet`` shows them."""
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -13,7 +13,7 @@ NONE = "there is no model; add one with `brain fleet models add FILE`"
 
 
 def short(digest: str) -> str:
-    """What is shown of a digest, and is enough to name a model."""
+    """Shortens a digest for people to what is enough to name a model."""
     return digest.removeprefix("sha256:")[:12]
 
 
@@ -34,7 +34,7 @@ def rollout_line(one: Mapping[str, Any]) -> str:
 
 
 def expectation(one: Mapping[str, Any]) -> str:
-    """What a roll-out is measured against."""
+    """Formats what a roll-out is measured against."""
     found = one["watch"]["expected"]
     whence = f"by {found['goals']} goals before" if found["goals"] else "as told or assumed, nothing was measured"
     reflexes = "" if found["reflexes"] is None else f", at most {found['reflexes']} reflexes in {found['calm']:.0%}"

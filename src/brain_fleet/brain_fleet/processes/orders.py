@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask the cloud and order of it: a query with a JSON object, on a key with the person's name."""
+"""Questions and orders that people send the cloud: a query with a JSON object, on a key with the person's name."""
 from __future__ import annotations
 
 import json

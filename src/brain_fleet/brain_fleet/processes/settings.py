@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes of a fleet have in common: endpoints, folders, streams, settings of Zenoh."""
+"""Settings that the processes of a fleet have in common: endpoints, folders, streams, settings of Zenoh."""
 from __future__ import annotations
 
 from importlib import metadata
@@ -25,12 +25,12 @@ ZENOH = {"transport/link/rx/max_message_size": LARGEST, **UNSHARED}
 
 
 def refused(problem: NoRouter) -> bool:
-    """Whether somebody is there, and does not let a session in; what the problem says then names the remedy."""
+    """Tells whether somebody is there, and does not let a session in; what the problem says then names the remedy."""
     return not str(problem).startswith(("no Zenoh router", "stopped"))
 
 
 def remedy(problem: NoRouter) -> str:
-    """What it says, with the variable that a fleet's credentials are named by; the brain's own is another."""
+    """Returns what it says, with the variable that a fleet's credentials are named by; the brain's own is another."""
     return str(problem).replace("BRAIN_SECURITY", SECURITY_VARIABLE)
 
 

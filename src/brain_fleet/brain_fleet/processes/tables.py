@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``brain fleet`` shows, as tables."""
+"""Tables that ``brain fleet`` shows."""
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -69,7 +69,7 @@ def status_table(found: Mapping[str, Any]) -> Any:
 
 
 def here_table(found: Mapping[str, Any]) -> Any:
-    """What a robot knows by itself."""
+    """Builds the table of what a robot knows by itself."""
     alone = found["alone_s"]
     if not found["joined"]:
         link = "no cloud has taken it in yet"

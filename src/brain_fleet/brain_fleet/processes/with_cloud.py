@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a verb asks the cloud something."""
+"""Session with the cloud, for a verb that asks it something."""
 from __future__ import annotations
 
 from pathlib import Path

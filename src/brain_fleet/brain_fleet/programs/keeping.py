@@ -99,7 +99,7 @@ class Programs(Tending):
 
 
 def how_it_is(loop: Loop, name: str) -> dict[str, Any]:
-    """How a program is that is wanted, as it is reported."""
+    """Returns the state of a program that is wanted, as it is reported."""
     ran = loop.runs_for(name)
     if loop.over(name):
         return {"state": "applied", "why": DONE}

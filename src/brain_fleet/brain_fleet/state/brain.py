@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class NotNow(RuntimeError):
-    """What is wanted cannot be brought about at this moment; says why."""
+    """Desired state that cannot be brought about at this moment; says why."""
 
 
 class Never(RuntimeError):
-    """What is wanted cannot be brought about as it is wanted: the region refuses it; says why."""
+    """Desired state that cannot be brought about as it is: the region refuses it; says why."""
 
 
 class Brain:

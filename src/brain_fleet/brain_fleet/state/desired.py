@@ -26,7 +26,7 @@ SET, DELETE, LIST, LISTED = "set", "delete", "list", "listed"
 
 
 class Desired:
-    """What is wanted, in the cloud.
+    """Desired state of all robots, in the cloud.
 
     Args:
         outbox: has the stream :data:`STREAM`.

@@ -32,7 +32,10 @@ seldom = Seldom(log)
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is known without a brain: kinds without effect, specs of another version, what a later order contradicts."""
+    """Returns the states that are known without a brain, by kind and name.
+
+    They are those of kinds without effect, of specs of another version, and of what a later order contradicts.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     claims: dict[tuple[str, str], tuple[Wanted, Any]] = {}
     for one in reversed(wanted):        # what was ordered last holds
@@ -57,7 +60,7 @@ def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def _claims(one: Wanted) -> Mapping[str, Any]:
-    """What an order says of its region: parameters by name, and under no name whether it is active."""
+    """Returns what an order says of its region: parameters by name, and under no name whether it is active."""
     if one.kind == "Model":
         return {WEIGHTS: one.spec["digest"]}
     return one.spec["values"] if one.kind == "Parameters" else {"": one.spec["active"]}

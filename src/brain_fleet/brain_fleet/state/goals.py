@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How goals of robots ended, in the cloud: the newest of each robot are kept."""
+"""Outcomes of robots' goals, in the cloud: the newest of each robot are kept."""
 from __future__ import annotations
 
 import json

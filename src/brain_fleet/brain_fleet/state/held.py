@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 class Held:
-    """What is wanted of one robot, and what it reports.
+    """Desired state of one robot, and what it reports.
 
     Args:
         store: its database.
@@ -62,7 +62,7 @@ class Held:
             self._change(db, message.kind, body)
 
     def _listed(self, db: sqlite3.Connection, body: Mapping[str, Any]) -> None:
-        """What the list did not tell of is wanted no more."""
+        """Drops what the list did not tell of: it is wanted no more."""
         gone = db.execute("SELECT kind, name FROM desired WHERE robot = ? AND listed != ?",
                           (self._robot, body["list"])).fetchall()
         for kind, name in gone:
@@ -96,7 +96,7 @@ class Held:
             "SELECT kind, name, version, spec FROM desired WHERE robot = ? ORDER BY version", (self._robot,))]
 
     def reported(self, wanted: Wanted) -> dict[str, Any] | None:
-        """What was reported last of a resource, of this version of it; None: nothing."""
+        """Returns what was reported last of a resource, of this version of it; None: nothing."""
         found = self._store.read("SELECT status FROM reported WHERE robot = ? AND kind = ? AND name = ? AND version = "
                                  "?", (self._robot, *wanted[:3]))
         return json.loads(found[0][0]) if found else None

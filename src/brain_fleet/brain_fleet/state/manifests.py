@@ -31,7 +31,7 @@ class ManifestProblem(ValueError):
 
 @dataclass(frozen=True)
 class Resource:
-    """What is wanted.
+    """Resource that is wanted of robots.
 
     Attributes:
         kind, name: of it.

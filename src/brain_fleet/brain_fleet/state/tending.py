@@ -41,7 +41,7 @@ class Woken(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """What the thread does until ``stop`` is set; it waits for ``_wake``."""
+        """Runs in the thread until ``stop`` is set; waits for ``_wake``."""
 
 
 class Tending(Woken):

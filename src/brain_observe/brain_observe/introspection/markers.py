@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the brain believes, as markers for RViz: each in the frame and of the time of the message it was made from."""
+"""Markers of the brain's beliefs for RViz: each in the frame and of the time of the message it was made from."""
 from __future__ import annotations
 
 import functools

@@ -22,7 +22,7 @@ TEXT_SIZE = 13      # px
 
 @dataclass(frozen=True)
 class Eye:
-    """Where the camera is on the base, and how it sees.
+    """Pose of the camera on the base, and its lens.
 
     Attributes:
         ahead, height: m, from base_link's origin.
@@ -99,7 +99,7 @@ def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[i
 
 
 def is_target(seen: Any, target: tuple[int, int] | None) -> bool:
-    """Whether an object may be what is wanted."""
+    """Tells whether an object may be what is wanted."""
     return target is not None and target[0] in (0, seen.color) and target[1] in (0, seen.shape)
 
 

@@ -38,7 +38,7 @@ PICTURES = 6                        # that wait for what vision tells of them
 
 @dataclass(frozen=True)
 class IntrospectionParameters:
-    """Where the camera is, for drawing into its picture, and how large that is drawn."""
+    """Pose of the camera, for drawing into its picture, and the size at which that is drawn."""
 
     camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
     camera_height: float = parameter(0.35, "how high above the floor the camera is", unit="m", low=0.0, high=5.0)
@@ -218,7 +218,7 @@ class Introspection(Region):
         return self.markers(markers=found)
 
     def _goal(self, inbox) -> Any | None:
-        """Where it is going, in the odometry's frame: the target, or a meter ahead in the direction that is wanted."""
+        """Builds the goal's pose in the odometry's frame: the target, or a meter ahead in the wanted direction."""
         control, odom, pose = inbox.get("control", within=FRESH), inbox.get("odom"), self._odometry.pose(inbox, FRESH)
         if control is None or pose is None:
             return None
@@ -282,7 +282,7 @@ class Introspection(Region):
         return found
 
     def _beliefs(self, inbox) -> dict[str, Any]:
-        """How undecided the prefrontal cortex is, and how much fires for each action."""
+        """Builds the messages of how undecided the prefrontal cortex is, and of how much fires for each action."""
         choice = inbox.get("choice", within=FRESH)
         if choice is None:
             return {}

@@ -28,7 +28,7 @@ TEXT_SIZE = 12                  # px
 
 
 def spot(bearing: float, distance: float) -> tuple[float, float]:
-    """Where a place (rad, m) lies in the picture: to the right and up from the middle, the rim being at 1."""
+    """Projects a place (rad, m) into the picture: to the right and up from the middle, the rim being at 1."""
     away = (ring(distance) + INNER + 0.5) / EDGE
     return -away * math.sin(bearing), away * math.cos(bearing)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the colors in messages are painted in, where a person looks at them."""
+"""Display colors for the colors in messages, where a person looks at them."""
 from __future__ import annotations
 
 from brain_runtime.interfaces import DetectedObject

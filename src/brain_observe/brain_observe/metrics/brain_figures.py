@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a brain's regions tell of themselves, as families of figures.
+"""Figures of a brain's regions, by what these tell of themselves, as families.
 
 Anybody on the wire can call himself a region, and name topics as he likes. So regions that the graph has always have
 their series, and of all others the first :data:`REGIONS`; of topics and hops only so many are shown.

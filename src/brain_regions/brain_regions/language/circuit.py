@@ -20,7 +20,7 @@ STREAMS = ("front", "back")
 
 
 def blocks(sizes: z.Sizes = z.BASE) -> tuple[int, int, int]:
-    """Where in the input the bytes from the back begin, then what was said, then the sums."""
+    """Returns the offsets in the input: of the bytes from the back, then of what was said, then of the sums."""
     return 256, z.STREAMS * 256, z.STREAMS * 256 + sizes.said
 
 

@@ -40,7 +40,7 @@ class Commands:
         self.strange = 0    # words since the clause's start or its last request that no command has
 
     def out(self) -> bool:
-        """Whether the object that was just read is to be avoided ("... is off limits")."""
+        """Tells whether the object that was just read is to be avoided ("... is off limits")."""
         ahead, relative = 0, False
         while ahead < 4 and (self.c.kind(ahead) in (K.RELATIVE, K.BE, K.FILLER, K.COMMA, K.YOU)
                              or relative and self.c.kind(ahead) is K.REQUEST):
@@ -79,7 +79,7 @@ class Commands:
         self.begin_clause_after(act)
 
     def begin_clause_after(self, act: Act) -> None:
-        """What a verb leaves for the next one: "don't hit or touch the box", "please go and find it"."""
+        """Begins a clause that may inherit "not" or "please": "don't hit or touch the box", "please go and find it"."""
         open_negation = act.negated and not act.objects and not act.its and (
             self.c.kind() is K.AND or self.c.kind() in ACTIONS or self.c.kind() is K.TO)
         requested = self.requested
@@ -146,7 +146,7 @@ class Commands:
             act.negated = False
 
     def listed(self) -> bool:
-        """Whether an object stands alone behind the mark here."""
+        """Tells whether an object stands alone behind the mark here."""
         mark = self.c.at
         self.c.take()
         found = thing(self.c)

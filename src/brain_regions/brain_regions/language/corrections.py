@@ -57,7 +57,7 @@ def read(tokens: Sequence[Token], reader: Reader) -> Reading:
 
 
 def _marks(tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """Where marks begin and end, with the pauses around them."""
+    """Finds where marks begin and end, with the pauses around them."""
     found: list[tuple[int, int]] = []
     at = 1
     while at < len(tokens):
@@ -101,14 +101,14 @@ def _is_mark(tokens: Sequence[Token], at: int, opens: bool, marked: bool) -> boo
 
 
 def _rest_is_idle(tokens: Sequence[Token], at: int) -> bool:
-    """Whether nothing is said from here on."""
+    """Tells whether nothing is said from here on."""
     return all(t.kind in _PAUSES | {K.REQUEST, K.PARTICLE, K.ENDING, K.BE, K.ITS} or t.text in _DROPS
                or t.text == "that"
                for t in tokens[at:])
 
 
 def _correct(tokens: Sequence[Token], start: int, stop: int, reader: Reader) -> Reading | None:
-    """What a text means whose correction is behind ``stop``; None if that is no correction."""
+    """Reads a text whose correction is behind ``stop``; None if that is no correction."""
     before, said = read(tokens[:start], reader), tokens[stop:]
     if not (before.acts or before.fragments):
         return None
@@ -146,12 +146,12 @@ def _wanted(reading: Reading) -> list[Thing]:
 
 
 def _repeats(before: Reading, wanted: list[Thing]) -> bool:
-    """Whether the second command names the object of the first again, or leaves it open."""
+    """Tells whether the second command names the object of the first again, or leaves it open."""
     return any(a.fits(b) for a in _wanted(before) for b in wanted)
 
 
 def _name_length(said: Sequence[Token]) -> int:
-    """How many of these tokens are the name of an object alone; 0: it has a verb, or there is none."""
+    """Counts the tokens at the start that name an object alone; 0: there is a verb, or no name."""
     end = next((i for i, t in enumerate(said) if t.kind is K.END), len(said))
     for stop in (end, *(i for i in range(end) if said[i].kind in (K.COMMA, K.AND))):
         if any(t.kind in _SAYS_WHAT for t in said[:stop]) and all(

@@ -82,7 +82,7 @@ def framed(spelled: str) -> bytes:
 
 
 def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
-    """What a sentence asks for.
+    """Decodes what a sentence asks for.
 
     Args:
         spelled: the sentence, as :func:`spell` leaves it.
@@ -104,7 +104,7 @@ def decode(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
 
 
 def obeyed(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
-    """What the robot does: as :func:`decode`, but a stop that the network takes for something to refuse is one.
+    """Decides what the robot does: as :func:`decode`, but a stop that the network takes for something to refuse is one.
 
     At no order the goal would stay. A network in which nothing fires finds no command, and obeys none.
     """
@@ -115,14 +115,14 @@ def obeyed(spelled: str, heard: Heard) -> tuple[Understanding, Why | None, str]:
 
 
 def _bare_stop(spelled: str) -> bool:
-    """Whether the lexicon finds a stop and nothing else: nothing must let the robot go on at "that's enough"."""
+    """Tells whether the lexicon finds a stop and nothing else: nothing must let the robot go on at "that's enough"."""
     tokens = tokenize(spelled, lexicon())
     stops = [token.form for token in tokens if token.kind is Kind.STOP]
     return bool(stops) and _ORDERS.issuperset(stops) and all(token.kind in _WITH_STOP for token in tokens)
 
 
 def decided(logits: np.ndarray) -> tuple[Verb, float, str]:
-    """What is to be done by the logits of the meanings: its verb, how sure that is, and where it is none, the meaning.
+    """Picks the verb by the logits of the meanings; returns it, its probability and, where it is none, the meaning.
 
     All that is no order or refused is nothing to do, whatever the reason; which reason is another question. The meaning
     is empty where "no order" is the likeliest and not sure.
@@ -138,7 +138,7 @@ def decided(logits: np.ndarray) -> tuple[Verb, float, str]:
 
 
 def _refusal(spelled: str, evidence: np.ndarray, meaning: str) -> _No:
-    """Why nothing is to be done, and the word to blame."""
+    """Returns the reason why nothing is to be done, and the word to blame."""
     if meaning in _BLAMED:
         output, why = _BLAMED[meaning]
         tokens = tokenize(spelled, lexicon())
@@ -188,7 +188,7 @@ def _slots(spelled: str, evidence: np.ndarray) -> tuple[int, int, int, int, floa
 
 
 def _claims(tokens: list[Token], means: np.ndarray) -> tuple[list[_Claim], list[_Claim]]:
-    """What the network claims of the words of target and avoided object.
+    """Collects the network's claims about the words of target and avoided object.
 
     A word is for what its own evidence says, and half of that of the words that name the same thing with it. Once one
     of them says that the thing is for something, so are the others.
@@ -226,7 +226,7 @@ def _things(tokens: list[Token]) -> list[list[int]]:
 
 
 def _agrees(token: Token, logits: np.ndarray) -> bool:
-    """Whether the network hears the color or shape that the lexicon says the word is."""
+    """Tells whether the network hears the color or shape that the lexicon says the word is."""
     heard = logits[_NAMES[token.kind]]
     return int(heard.argmax()) == int(token.value) - 1
 
@@ -248,7 +248,7 @@ def _means(spelled: str, tokens: list[Token], evidence: np.ndarray) -> np.ndarra
 
 
 def _check(tokens: list[Token], place: int) -> None:
-    """Whether the words around a claimed one make it an object that the world can have."""
+    """Checks that the words around a claimed one make it an object that the world can have."""
     before = place - 1
     while before >= 0 and (tokens[before].kind in _WITHIN or tokens[before].text == "の"):
         before -= 1
@@ -269,7 +269,7 @@ def _check(tokens: list[Token], place: int) -> None:
 
 
 def _unnamed(tokens: list[Token], before: int, place: int) -> bool:
-    """Whether what stands before the name of a shape alone may be what says which: "the grean box" is not any box."""
+    """Tells whether the word before a bare shape may be what says which: "the grean box" is not any box."""
     if is_japanese(tokens[before].text[0]) or any(token.kind is Kind.COLOR for token in tokens[before + 1:place + 1]):
         return False
     word = tokens[before]
@@ -281,7 +281,7 @@ def _unnamed(tokens: list[Token], before: int, place: int) -> bool:
 
 def _check_dropped(tokens: list[Token], means: np.ndarray, claimed: set[int], kept: tuple[tuple[int, int], ...]
                    ) -> None:
-    """Whether a thing that is for nothing is denied: "not the blue box". Else more is said than the goal holds.
+    """Checks that a thing that is for nothing is denied: "not the blue box". Else more is said than the goal holds.
 
     What the network is sure is for nothing is let pass: "the red ball was a mistake", and the "can" of "can wait".
     """
@@ -296,7 +296,7 @@ def _check_dropped(tokens: list[Token], means: np.ndarray, claimed: set[int], ke
 
 
 def _check_forbidden(spelled: str, tokens: list[Token], claimed: set[int], color: int, shape: int) -> None:
-    """Whether what is excepted or forbidden would be gone to: "any ball but the red one", "the box that isn't blue"."""
+    """Refuses to go to what is excepted or forbidden: "any ball but the red one", "the box that isn't blue"."""
     if (found := _FORBIDS.search(spelled)) is not None:
         raise _No(Why.WORD, found.group().rstrip(",.!"))
     for thing in _things(tokens):
@@ -326,7 +326,7 @@ def _excepted(tokens: list[Token], place: int) -> str:
 
 
 def _check_language(tokens: list[Token]) -> None:
-    """Whether some word of an English sentence is known beside the names of things.
+    """Checks that some word of an English sentence is known beside the names of things.
 
     "Ball" is a ball in German, too, but of the rest of "Gehe zum roten Ball" not one word is English. A single unknown
     word is let pass: people say a thing and something short.
@@ -339,7 +339,7 @@ def _check_language(tokens: list[Token]) -> None:
 
 
 def _check_compound(tokens: list[Token], place: int, after: int) -> None:
-    """Whether a Japanese word for a color or shape is not a part of the name of something else.
+    """Checks that a Japanese word for a color or shape is not a part of the name of something else.
 
     Nothing stands between the parts of a Japanese noun: the "tama" of "tamago" (an egg) is no ball.
     """

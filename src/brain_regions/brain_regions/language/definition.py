@@ -31,7 +31,7 @@ NEURONS = {"letters": z.LETTER, "words": z.WORD, "recall": z.RECALLER, "choice":
 
 
 class Answer(NamedTuple):
-    """What the network says of a batch.
+    """Outputs of the network for a batch.
 
     Attributes:
         evidence: logits [batch, bytes, OUTPUTS].
@@ -292,11 +292,11 @@ class SpikingReader(nn.Module):
         return Answer(evidence, verb, rates, (*activity, rates.mean(0)))
 
     def _incoming(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
-        """What comes in through synapses with delays, [streams, steps, batch, neurons]."""
+        """Computes the input that comes through synapses with delays, [streams, steps, batch, neurons]."""
         return _Delayed.apply(x, getattr(self, name), delays)
 
     def _charge(self, x: Tensor, name: str, delays: tuple[int, ...]) -> Tensor:
-        """What comes in through synapses with delays, normalized for each neuron.
+        """Computes the input that comes through synapses with delays, normalized for each neuron.
 
         In training mode it is normalized over the batch, else by the running statistics. Normalized neurons neither
         fall silent nor fire all the time; :meth:`folded` makes weights and biases of it.
@@ -330,7 +330,7 @@ class SpikingReader(nn.Module):
 
     @staticmethod
     def _said(spikes: Tensor, mirror: Tensor, lengths: Tensor) -> Tensor:
-        """What both streams said of every STRIDE bytes, [steps, batch, streams * n], by leaky integrators.
+        """Integrates what both streams said of every STRIDE bytes, [steps, batch, streams * n], by leaky integrators.
 
         Of the stream from the back, byte p is what it heard at length - 1 - p.
         """
@@ -343,7 +343,7 @@ class SpikingReader(nn.Module):
         return both.unflatten(0, (-1, z.STRIDE)).mean(1)
 
     def _summed_up(self, summary: Tensor) -> Tensor:
-        """What the choice takes in from all that was read, [batch, CHOICE]."""
+        """Computes the input of the choice from all that was read, [batch, CHOICE]."""
         return summary @ self.choice + self.choice_bias
 
     def _decide(self, words: Tensor, context: Tensor, recall: Tensor, inside: Tensor,

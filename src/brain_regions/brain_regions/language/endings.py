@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows a Japanese verb, and makes of it a command, a prohibition, a link in a chain, a statement."""
+"""Endings of Japanese verbs, which make of a verb a command, a prohibition, a link in a chain, a statement."""
 from __future__ import annotations
 
 import enum
@@ -13,7 +13,7 @@ _AFTERWARDS = frozenset("いい いいか いいかい いいですか ごめん
 
 
 class Mood(enum.Enum):
-    """What a verb does in its sentence."""
+    """Mood of a verb in its sentence."""
 
     COMMAND = enum.auto()   # whatever follows
     CHAIN = enum.auto()     # it has the mood of what follows; a command if nothing does
@@ -89,7 +89,7 @@ def _final(c: Cursor) -> None:
 
 
 def _quoted(c: Cursor) -> bool:
-    """Whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」."""
+    """Tells whether somebody else is said to have commanded, or nobody: 「行けと彼が言った」「行けとは言っていない」."""
     if not (c.peek().kind is K.PARTICLE and (
             c.peek().text.startswith(("と", "って")) or c.peek().value == "など")):
         return False
@@ -102,7 +102,7 @@ def _quoted(c: Cursor) -> bool:
 
 
 def _denied(c: Cursor) -> bool:
-    """Whether the rest of the clause says that it is not so: 「行ってほしいわけじゃない」「行けなんて言ってない」."""
+    """Tells whether the rest of the clause says that it is not so: 「行ってほしいわけじゃない」「行けなんて言ってない」."""
     for token in c.tokens[c.at:]:
         if token.kind in _CLOSE or token.kind in ACTIONS:
             return False
@@ -114,7 +114,7 @@ def _denied(c: Cursor) -> bool:
 
 
 def _forbidden(c: Cursor) -> bool:
-    """Whether 「てはだめ」 or 「てくれなくていい」 was just read."""
+    """Tells whether 「てはだめ」 or 「てくれなくていい」 was just read."""
     token = c.peek(-1)
     return token.kind is K.ENDING and token.value in ("bad", "unwanted")
 

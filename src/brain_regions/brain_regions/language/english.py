@@ -113,7 +113,7 @@ class _Sentence(Commands):
                         self.into.doubts += 1
 
     def may_command(self, token: Token) -> bool:
-        """Whether a verb here is a command."""
+        """Tells whether a verb here is a command."""
         before = self.c.peek(-1)
         if before.kind is K.DETERMINER:
             return False    # a noun: "the stop"
@@ -133,7 +133,7 @@ class _Sentence(Commands):
         return True
 
     def exception(self) -> None:
-        """What "except" excludes has to be known: not "any ball except the mauve one", "... the big one"."""
+        """Checks that what "except" excludes is known: not "any ball except the mauve one", "... the big one"."""
         mark = self.c.at
         found = thing(self.c)
         if found is None and self.c.kind() is K.DETERMINER:
@@ -143,7 +143,7 @@ class _Sentence(Commands):
         self.c.at = mark
 
     def asked(self) -> bool:
-        """Whether this clause asks, or says what was not wanted: "who told you to", "I didn't ask you to"."""
+        """Tells whether this clause asks, or says what was not wanted: "who told you to", "I didn't ask you to"."""
         for token in reversed(self.c.tokens[:self.c.at - 1]):
             if token.kind in (K.COMMA, K.AND):
                 return False
@@ -152,7 +152,7 @@ class _Sentence(Commands):
         return False
 
     def shuns(self) -> bool:
-        """Whether the last act forbids."""
+        """Tells whether the last act forbids."""
         last = self.into.acts[-1] if len(self.into.acts) > self.first else None
         return last is not None and (last.kind is K.AVOID) != last.negated
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every region of language remembers of the newest sentence, and when it may speak: whatever understands it."""
+"""Memory of the newest sentence, and rules for when a region may speak: shared by all regions of language."""
 from __future__ import annotations
 
 import hashlib

@@ -41,7 +41,7 @@ _LEAST = 0.3            # confidence of what was understood at all
 
 
 class Verb(enum.IntEnum):
-    """What to do."""
+    """Action that a text asks for."""
 
     NONE = LanguageFeatures.VERB_NONE
     GO = LanguageFeatures.VERB_GO
@@ -51,7 +51,7 @@ class Verb(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Understanding:
-    """What a text asks for.
+    """Meaning of a text: what it asks for.
 
     Attributes:
         verb: NONE where the text was not understood.
@@ -84,7 +84,7 @@ class _NotUnderstood(Exception):
 
 
 def parse(text: str) -> Understanding:
-    """What an English or Japanese sentence, or a few of them, ask for. Never raises on any string.
+    """Parses an English or Japanese sentence, or a few of them, into what they ask for. Never raises on any string.
 
     A text of more than 1000 characters is refused unread, so that its length costs nothing.
     """
@@ -137,7 +137,7 @@ def _prohibition(tokens: list[Token]) -> str:
 
 
 def decide(reading: Reading, unknown: bool = False) -> Understanding:
-    """What the commands mean together.
+    """Decides what the commands mean together.
 
     Args:
         reading: what was read.
@@ -204,7 +204,7 @@ def _refuse_what_cannot_be(reading: Reading, wanted: list[Act], shunned: list[Ac
 
 
 def _nearing(act: Act) -> bool:
-    """Whether a verb is about coming near: "don't go near" says something else than "don't go"."""
+    """Tells whether a verb is about coming near: "don't go near" says something else than "don't go"."""
     return any(word in act.text for word in ("near", "close", "approach", "近", "ちか", "寄", "よら", "接近"))
 
 

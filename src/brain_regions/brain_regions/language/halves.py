@@ -22,7 +22,7 @@ _VERBS = {Kind.STOP: Verb.STOP, Kind.FIND: Verb.FIND, Kind.MOVE: Verb.GO}
 
 
 def of_network(heard: Heard) -> tuple[Understanding, Why | None, str]:
-    """What a sentence asks for by what the network says of its bytes, whatever words they make.
+    """Decodes a sentence by what the network says of its bytes, whatever words they make.
 
     Target and what is avoided are of the color and the shape for which the bytes speak most that it says are for them,
     where more speaks for than against it.
@@ -49,7 +49,7 @@ def of_network(heard: Heard) -> tuple[Understanding, Why | None, str]:
 
 
 def of_lexicon(spelled: str) -> dict[str, np.ndarray]:
-    """What would be heard of a sentence if all that the lexicon finds in it were for the target.
+    """Builds the outputs of a network for which all that the lexicon finds in a sentence is for the target.
 
     It asks to stop, to find or to go somewhere as the first word says that the lexicon has for one of these; without
     any for nothing.

@@ -50,7 +50,7 @@ class _Waiting:
 
 
 def _complete(first: Thing, second: Thing) -> bool:
-    """Whether one says the color and the other the shape."""
+    """Tells whether one says the color and the other the shape."""
     return bool(first.color) != bool(second.color) and bool(first.shape) != bool(second.shape)
 
 
@@ -286,7 +286,7 @@ class _Sentence:
         self.its = False
 
     def last_verb(self) -> bool:
-        """Whether no verb follows in this sentence."""
+        """Tells whether no verb follows in this sentence."""
         return not any(t.kind in ACTIONS or t.kind is K.STATE for t in self.c.tokens[self.c.at:])
 
     def one_of_two(self, taken: list[_Waiting]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the keys of a keyboard lie."""
+"""Positions of the keys on a keyboard."""
 from __future__ import annotations
 
 import functools

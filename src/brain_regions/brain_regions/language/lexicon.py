@@ -19,7 +19,7 @@ SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER = (
 
 
 class Kind(enum.Enum):
-    """What a token is for the grammar."""
+    """Kind of a token in the grammar."""
 
     # what makes up the name of an object
     COLOR = enum.auto()     # value: COLOR_*
@@ -139,11 +139,11 @@ class Lexicon:
             self._first[letter] = self._among(letter, 0, len(self._spellings))
 
     def begin(self, letter: str) -> tuple[int, int] | None:
-        """Where the words that begin with a letter stand; None if none does."""
+        """Returns the span of the words that begin with a letter; None if none does."""
         return self._first.get(letter)
 
     def narrow(self, beginning: str, span: tuple[int, int]) -> tuple[int, int] | None:
-        """Where among ``span`` the words with this beginning stand; None if there are none."""
+        """Narrows ``span`` to the words with this beginning; None if there are none."""
         low, high = self._among(beginning, *span)
         return (low, high) if low < high else None
 

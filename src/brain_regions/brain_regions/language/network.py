@@ -46,7 +46,7 @@ SHAPES = shapes()
 
 
 class Heard(NamedTuple):
-    """What the network said of a sentence.
+    """Outputs of the network for a sentence.
 
     Attributes:
         evidence: logits [bytes, OUTPUTS], frames included.
@@ -60,7 +60,7 @@ class Heard(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """What some micro-steps took; see :meth:`brain_runtime.region.Region.count`.
+    """Cost of some micro-steps; see :meth:`brain_runtime.region.Region.count`.
 
     A byte is no spike: the synapses of its line, whose weights are added five times, count as multiplies.
     """
@@ -205,11 +205,11 @@ class SpikingReader:
 
     @staticmethod
     def done(state: Mapping[str, np.ndarray]) -> bool:
-        """Whether all is read, recalled and chosen, or there is nothing to read."""
+        """Tells whether all is read, recalled and chosen, or there is nothing to read."""
         return not state["length"][0] or float(state["place"][2]) >= z.CHOICE_STEPS
 
     def heard(self, state: Mapping[str, np.ndarray]) -> Heard:
-        """What is said of a sentence that is read, recalled and chosen."""
+        """Returns the outputs for a sentence that is read, recalled and chosen."""
         length = int(state["length"][0])
         rates = state["choices"] / z.CHOICE_STEPS
         verb = np.concatenate([_summary(state), rates]) @ self._w["verb"] + np.array(z.AT_REST, np.float32)
@@ -217,7 +217,7 @@ class SpikingReader:
         return Heard(evidence[:length], verb, rates)
 
     def hear(self, sentence: bytes) -> Heard:
-        """What is said of a framed sentence, read from its begin to its end at once.
+        """Reads a framed sentence from start to end at once, and returns the outputs.
 
         Raises:
             ValueError: it is longer than LONGEST.
@@ -288,7 +288,7 @@ class SpikingReader:
         return spikes
 
     def _speak(self, spikes: np.ndarray, state: State, place: int, length: int) -> None:
-        """What both streams say to the recall; what is said from the back belongs to the bytes from the end."""
+        """Adds what both streams say to the recall; what is said from the back belongs to the bytes from the end."""
         said, beta = spikes @ self._say, np.float32(decay(z.SYNAPSE.tau))
         u, share = state["synapses"], np.float32(1 / z.STRIDE)
         for t in range(spikes.shape[1]):
@@ -298,7 +298,7 @@ class SpikingReader:
             state["said"][(length - 1 - place - t) // z.STRIDE] += share * u[1]
 
     def _effort(self, steps: dict[str, int], fired: dict[str, np.ndarray], inputs: float) -> Effort:
-        """What micro-steps of each layer took in which neurons fired so often, beside so many synapses of the input."""
+        """Computes the cost of each layer's micro-steps and spikes, beside so many synapses of the input."""
         return Effort(sum(float(n.sum()) for n in fired.values()),
                       sum(float(np.vdot(n, self._fans[part])) for part, n in fired.items()), inputs,
                       sum(n * self._fans[part].size for part, n in steps.items()))
@@ -330,7 +330,7 @@ class AnnReader(SpikingReader):
 
 
 def _summary(state: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What reading and recalling came to, [summary]: rates, what the last spikes left behind, and counts."""
+    """Summarizes reading and recalling, [summary]: rates, what the last spikes left behind, and counts."""
     seen = np.concatenate([state["counts"] / state["length"], state["trace"]], axis=1)
     return np.concatenate([z.GAIN * seen.reshape(-1), z.COUNT_GAIN * state["recalls"]])
 
@@ -341,7 +341,7 @@ def _steps_of(length: int) -> int:
 
 
 def _late(spikes: np.ndarray, state: State, line: str, delays: tuple[int, ...]) -> np.ndarray:
-    """What arrives of spikes [streams, steps, neurons] through synapses with delays; the rest stays on its way."""
+    """Delays spikes [streams, steps, neurons] by their synapses' delays; what has not arrived yet stays on its way."""
     steps, late = spikes.shape[1], delays[-1]
     whole = np.concatenate([state[line], spikes], axis=1)
     state[line] = np.ascontiguousarray(whole[:, steps:])

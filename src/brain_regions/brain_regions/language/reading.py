@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the grammars of both languages read out of a text, before it is decided what that means."""
+"""Results of reading a text by the grammars of both languages, before it is decided what they mean."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Thing:
         return not (self.color or self.shape or self.barrier or self.problem)
 
     def fits(self, other: Thing) -> bool:
-        """Whether one object can be both."""
+        """Tells whether one object can be both."""
         return (self.color in (0, other.color) or not other.color) and (
             self.shape in (0, other.shape) or not other.shape)
 
@@ -46,7 +46,7 @@ class Thing:
         self.problem = self.problem or other.problem
 
     def covers(self, other: Thing) -> bool:
-        """Whether all that fits ``other`` fits this too."""
+        """Tells whether all that fits ``other`` fits this too."""
         return self.color in (0, other.color) and self.shape in (0, other.shape)
 
 

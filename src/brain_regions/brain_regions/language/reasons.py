@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a text was not understood, said to the person in the language of the text, and what would be."""
+"""Reasons why a text was not understood, said to the person in the language of the text, and what would be."""
 from __future__ import annotations
 
 import enum

@@ -31,7 +31,7 @@ ROLES = {"target": [z.TARGET], "avoid": [z.AVOID], "action": z.ACTION}
 
 
 class Reading(NamedTuple):
-    """How far language has read a sentence.
+    """Progress of language in reading a sentence.
 
     Attributes:
         text: as the network hears it, without its frames.
@@ -166,7 +166,7 @@ class Language(Trained, Listener, Lesionable):
 
     def _known(self, sentence: str, state: Mapping[str, np.ndarray], reader: Mapping[str, np.ndarray],
                followed: int) -> bool:
-        """Whether a sentence only comes again because it is latched: it is answered, or is being read."""
+        """Tells whether a sentence only comes again because it is latched: it is answered, or is being read."""
         if not self._restored:
             return False
         digest = digest_of(sentence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the network of language is made of: populations, delays, neurons and what its outputs stand for."""
+"""Structure of the network of language: populations, delays, neurons and what its outputs stand for."""
 from __future__ import annotations
 
 from typing import Mapping, NamedTuple
@@ -49,7 +49,7 @@ AT_REST = (1.0,) + (0.0,) * (len(MEANINGS) - 1)    # logits of the meanings with
 
 
 class Sizes(NamedTuple):
-    """How many neurons there are, of letters, words and context in each stream."""
+    """Numbers of neurons: of letters, words and context in each stream, of recall and choice."""
 
     letters: int = LETTERS
     words: int = WORDS
@@ -64,12 +64,12 @@ class Sizes(NamedTuple):
 
     @property
     def said(self) -> int:
-        """What the synapses of a stream tell the recall, and the evidence past it."""
+        """Number of outputs of a stream's synapses: to the recall, and past it to the evidence."""
         return self.recall + OUTPUTS
 
     @property
     def summary(self) -> int:
-        """What all is summed up to for the choice."""
+        """Length of the summary that the choice takes in."""
         return STREAMS * (self.words + 2 * self.context) + self.recall
 
 

@@ -107,7 +107,7 @@ def corrected(text: str, words: Lexicon) -> str:
 
 
 def _respaced(first: str, second: str, words: Lexicon) -> list[tuple[int, tuple[str, str]]]:
-    """What two words may be, one of them unknown: with the space a letter further, or without; the likeliest is 0."""
+    """Lists what two words may be, one of them unknown: with the space a letter further, or without; likeliest: 0."""
     found = [(0, moved) for moved in ((first + second[:1], second[1:]), (first[:-1], first[-1:] + second))
              if all(_whole(word, words) for word in moved)]
     whole, known = first + second, any(words.get(word) is not None for word in (first, second))
@@ -127,14 +127,14 @@ def _split(word: str, words: Lexicon) -> str:
 
 
 def _whole(word: str, words: Lexicon) -> bool:
-    """Whether a word may stand where a space was wrong: a common short one, or a longer one that is known."""
+    """Tells whether a word may stand where a space was wrong: a common short one, or a longer one that is known."""
     if len(word) < _OMISSIBLE:
         return word in _SPACED
     return words.get(word) is not None
 
 
 def doubtful(word: str) -> bool:
-    """Whether a word may be a misspelt color, though not surely: "read", "grean"."""
+    """Tells whether a word may be a misspelt color, though not surely: "read", "grean"."""
     return any(distance(word, color) <= (1 if len(color) < _LONG else 2) for color in _colors())
 
 

@@ -26,7 +26,7 @@ _UNKNOWN = 10       # cost of an unknown Latin word or Japanese character; a kno
 
 
 def is_japanese(character: str) -> bool:
-    """Whether a character is kana or a Chinese character (which Japanese shares with Chinese)."""
+    """Tells whether a character is kana or a Chinese character (which Japanese shares with Chinese)."""
     return ("\u3041" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff" or character in "々〆ヶ"
             or "\uf900" <= character <= "\ufaff")
 

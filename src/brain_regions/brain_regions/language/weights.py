@@ -31,7 +31,7 @@ def needed(reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> dict[str, st
 
 
 def probe(tensors: Mapping[str, np.ndarray], reader: type[SpikingReader], sizes: z.Sizes = z.BASE) -> np.ndarray:
-    """What a network with these weights says of one sentence: evidence and meanings, in a row."""
+    """Runs a network with these weights on one sentence: evidence and meanings, in a row."""
     network = reader(tensors, sizes=sizes)
     state = network.begin(PROBE)
     while not network.done(state):

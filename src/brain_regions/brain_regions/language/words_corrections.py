@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people say when they correct themselves, in both languages.
+"""Words with which people correct themselves, in both languages.
 
 ``STRONG`` is a mark wherever it stands, ``OPENING`` at the start of a clause or where two stand together
 ("no wait"); ``DROPS`` takes back what came before where nothing follows, ``HALTS`` where it is a sentence.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every motor has: ports, parameters, the numbers of modes and states, and what it says."""
+"""Common parts of all motors: ports, parameters, the numbers of modes and states, and the messages."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ State = dict[str, Tensor]
 
 
 class Answer(NamedTuple):
-    """What some steps made.
+    """Outputs of some steps.
 
     Attributes:
         readouts: [steps, batch, ANSWERS].
@@ -90,7 +90,7 @@ class MotorNetwork(nn.Module):
         return Answer(torch.stack(found), new, trains)
 
     def _charge(self, k: int, x: Tensor) -> Tensor:
-        """What layer ``k`` takes in from currents or spikes [..., neurons before]."""
+        """Computes the input of layer ``k`` from currents or spikes [..., neurons before]."""
         return x @ getattr(self, f"w{k}") + getattr(self, f"b{k}")
 
     def _fired(self, k: int, spikes: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class MotorNetwork(nn.Module):
         return spikes
 
     def _answered(self, heard: Tensor) -> Tensor:
-        """What the last layer's activity [..., OUTPUTS] comes to, [..., ANSWERS]."""
+        """Reads the answers, [..., ANSWERS], out of the last layer's activity [..., OUTPUTS]."""
         return heard @ (self.readout * self.mask)
 
     @torch.no_grad()

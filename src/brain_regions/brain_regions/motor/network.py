@@ -38,7 +38,7 @@ Tensors = Mapping[str, np.ndarray]
 
 
 def populations() -> np.ndarray:
-    """Which output neuron is read for which answer: float32[ANSWERS, OUTPUTS] of 0 and 1."""
+    """Builds the mask of the output neurons that are read for each answer: float32[ANSWERS, OUTPUTS] of 0 and 1."""
     mask = np.zeros((ANSWERS, OUTPUTS), np.float32)
     for answer, members in enumerate((LINEAR, ANGULAR, *STATES)):
         mask[answer, members] = 1.0
@@ -46,7 +46,7 @@ def populations() -> np.ndarray:
 
 
 class Answer(NamedTuple):
-    """What the output populations say.
+    """Answer of the output populations.
 
     Attributes:
         linear, angular: shares of the top speeds.

@@ -42,7 +42,7 @@ class SpikingMotorParameters(LesionParameters, PolicyMotorParameters):
 
 
 class PolicyMotor(Trained, AnyMotor):
-    """What the spiking motor and the one of rates share: senses and answers."""
+    """Base of the spiking motor and the one of rates: senses and answers."""
 
     Parameters = PolicyMotorParameters
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the motor network is told: one row of numbers a step, made from messages. All of it may be had for many robots.
+"""Input of the motor network: one row of numbers a step, made from messages. All of it may be had for many robots.
 
 Distances are gaps from the robot's edge, so that they mean the same for robots of any size. Whatever tells of
 something solid (scan, hazard maps, objects) becomes points round the robot. Those that lie where the target should be
@@ -31,7 +31,7 @@ SIZE = 85
 
 
 def of_target(angles: np.ndarray, distances: np.ndarray, bearing: Any, distance: Any) -> np.ndarray:
-    """Which points (rad, m from the base's center) are the target's, at ``bearing`` and ``distance`` (NaN: none)."""
+    """Marks the points (rad, m from the base's center) of the target, at ``bearing`` and ``distance`` (NaN: none)."""
     aside = azimuth.wrap(angles - bearing)
     with np.errstate(invalid="ignore"):
         return ((distances > distance - NEARER) & (distances < distance + FARTHER)
@@ -66,7 +66,7 @@ def turned(gaps: np.ndarray, turn: Any) -> np.ndarray:
 
 
 def shrunk(gaps: np.ndarray, slow: np.ndarray, turn: Any, dt: Any) -> tuple[np.ndarray, np.ndarray]:
-    """How much gaps shrank (0..1), and the slow memory for the next step; all [..., 36].
+    """Computes how much gaps shrank (0..1), and the slow memory for the next step; all [..., 36].
 
     Args:
         gaps: now (m).

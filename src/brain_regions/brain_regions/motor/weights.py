@@ -35,7 +35,7 @@ def needed(ann: bool, layers: Sequence[int] = network.LAYERS) -> dict[str, str]:
 
 
 def probe(tensors: Mapping[str, np.ndarray], ann: bool, layers: Sequence[int] = network.LAYERS) -> np.ndarray:
-    """What a network at rest answers to eight made-up situations, [8, ANSWERS], after 100 ms."""
+    """Runs a network at rest on eight made-up situations: its answers, [8, ANSWERS], after 100 ms."""
     rng = np.random.default_rng(0)
     rows = np.zeros((8, senses.SIZE), np.float32)
     rows[:, senses.GAP] = rng.uniform(0.2, 1.5, (8, 36)).clip(max=senses.REACH)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where what is sought may be: from the memory's sheets to one place, through four populations of spiking neurons.
+"""Choice of where to go: from the memory's sheets to one place, through four populations of spiking neurons.
 
 ``target`` and ``avoid`` are sheets like the memory's. Each neuron hears those of all classes at its own place: what is
 asked for excites it, every other class inhibits it, so it fires where the evidence for the one outweighs the rest.
@@ -47,7 +47,7 @@ _SHEETS, _RINGS = ("target", "avoid"), ("candidates", "commitment")
 
 
 class Believed(NamedTuple):
-    """What the populations say.
+    """Readout of the populations.
 
     Attributes:
         bearing, distance: of what is committed to, rad and m from the sheets' own heading; NaN: nothing.
@@ -176,7 +176,7 @@ class Choice:
 
     @staticmethod
     def read(state: dict[str, np.ndarray], memory: np.ndarray, wanted: np.ndarray) -> Believed:
-        """What the populations say now; see :meth:`run` for the arguments."""
+        """Reads out the populations as they are now; see :meth:`run` for the arguments."""
         commitment = state["commitment_s"]
         strength, share = float(np.maximum.reduce(commitment)), 0.0
         bearing = distance = math.nan

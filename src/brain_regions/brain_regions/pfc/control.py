@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the messages of the prefrontal cortex mean: constants, the goal as it is kept, the hazard round objects."""
+"""Meaning of the prefrontal cortex's messages: constants, the goal as it is kept, the hazard round objects."""
 from __future__ import annotations
 
 import math

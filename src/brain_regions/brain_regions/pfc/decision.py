@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do now: populations that compete, are held down, or go on firing until a new goal clears them.
+"""Choice of an action: populations that compete, are held down, or go on firing until a new goal clears them.
 
 Relays fire while something is the case ("there is a goal", "vision is missing"). Five populations of actions hear them
 and inhibit each other; the one that fires most is what is done. Three latches excite themselves so strongly that they
@@ -195,22 +195,22 @@ class Decision:
 
 
 def full(state: dict[str, np.ndarray], timer: str) -> bool:
-    """Whether a timer has run as long as it waits; it fires then, if it may."""
+    """Tells whether a timer has run as long as it waits; it fires then, if it may."""
     return bool(state["timers"][TIMERS.index(timer)] >= 1.0)
 
 
 def fired(state: dict[str, np.ndarray], timer: str) -> bool:
-    """Whether a timer fires."""
+    """Tells whether a timer fires."""
     return bool(state["timers"][TIMERS.index(timer)] > 1.0)
 
 
 def mean(state: dict[str, np.ndarray], name: str) -> float:
-    """What the synapses of a population carry on average, 0..1."""
+    """Averages what the synapses of a population carry, 0..1."""
     return float(np.add.reduce(state["decision_s"][_AT[name]])) / NEURONS
 
 
 def read(state: dict[str, np.ndarray]) -> tuple[str, str, dict[str, float]]:
-    """What the populations say: the action, why it stands still (a relay or latch), and all mean synapses.
+    """Reads out the populations: the action, why it stands still (a relay or latch), and all mean synapses.
 
     Either is empty where nothing fires for it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What vision tells, with where the robot was when each picture was taken, and whether camera and lidar can be used."""
+"""Input from vision, with where the robot was when each picture was taken, and the state of camera and lidar."""
 from __future__ import annotations
 
 import math
@@ -28,7 +28,7 @@ class Look(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What vision tells now.
+    """Newest input from vision.
 
     Attributes:
         looks: new pictures.
@@ -96,7 +96,7 @@ def _pictures(inbox: Any, before: Past, pose: Pose | None, missing: float, late:
 
 
 def _unseen(inbox: Any) -> str:
-    """Why nobody tells of pictures: by the heartbeats of those that hear some and refuse them."""
+    """Returns the reason why nobody tells of pictures: by the heartbeats of those that hear some and refuse them."""
     beats = [entry.message for entry in inbox.each("heartbeats", BEATS)]
     why = [beat.reason for beat in beats if "is refused" in beat.reason and any(
         "image" in topic and age <= BEATS for topic, age in zip(beat.inputs, beat.input_ages))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way to go: a ring of 36 spiking neurons that hears the headings on offer, each as far as its action fires.
+"""Choice of a heading: a ring of 36 spiking neurons that hears the headings on offer, each as far as its action fires.
 
 It goes on together with the populations of :mod:`.decision`, which integrates both; its synapses close as fast as
 theirs.
@@ -57,7 +57,7 @@ def told(entries: Iterable[Any]) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def odds(values: np.ndarray, temperature: float) -> np.ndarray:
-    """How probable each heading is in a draw, float64[BINS].
+    """Computes the probability of each heading in a draw, float64[BINS].
 
     Args:
         values: m, float32[BINS], minus infinity where there is none; one at least is finite.

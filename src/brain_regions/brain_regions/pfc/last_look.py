@@ -22,7 +22,7 @@ EVERYWHERE, PATIENCE = 1.0, 2.0         # why it was given up
 
 
 class View(NamedTuple):
-    """What a picture covers.
+    """Part of the surroundings that a picture covers.
 
     Attributes:
         yaw: of the robot when it was taken (rad, odometry's frame).
@@ -39,7 +39,7 @@ class View(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """Whether a search may end now: since ``everywhere`` was looked, and since it took too long."""
+    """Permission to end a search now: since ``everywhere`` was looked, and since it took too long."""
 
     everywhere: bool = True
     patience: bool = True
@@ -94,7 +94,7 @@ def cause(state: dict[str, np.ndarray], status: int) -> int:
 
 
 def in_words(state: dict[str, np.ndarray], search_time: float) -> str:
-    """Why the target was not found, for a person."""
+    """Explains to a person why the target was not found."""
     if state["last_look"][WHY] == PATIENCE:
         return f"I ran out of patience after {search_time:.0f} s of search and did not look everywhere"
     return "I looked everywhere I can get to and did not find it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the prefrontal cortex reads off a scan: what is near ahead, how far can be seen, where floor is open."""
+"""Readings of a scan for the prefrontal cortex: what is near ahead, how far can be seen, where floor is open."""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Front(NamedTuple):
 
 
 def front(scan: Beams, body: Body) -> Front:
-    """What a scan shows, from the base."""
+    """Reduces a scan to what is seen from the base."""
     angles, ranges = scan.hits()
     nearest = float(np.hypot(ranges * np.cos(angles) - body.radius, ranges * np.sin(angles)).min(initial=9.0))
     order = np.argsort(angles)
@@ -35,7 +35,7 @@ def front(scan: Beams, body: Body) -> Front:
 
 
 def free(seen: Front | None, turned: float) -> np.ndarray | None:
-    """How far each bin can be seen through (m), float32[BINS]; None without a scan.
+    """Computes how far each bin can be seen through (m), float32[BINS]; None without a scan.
 
     Args:
         turned: rad to the left that the robot has turned since the bins lay as they are numbered.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What was seen, held by spikes: one polar sheet of neurons for each class of object.
+r"""Memory of objects, held by spikes: one polar sheet of neurons for each class of object.
 
 A neuron stands for a class (4 colors x 3 shapes) at a place (see :mod:`.polar`); how much it fires says how much
 evidence for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the
@@ -48,7 +48,7 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:
-    """Which classes fit a color and a shape, 0 standing for any. None fits a number that there is not. bool[12]."""
+    """Returns a mask, bool[12], of the classes that fit a color and a shape; 0: any; none fits an unknown number."""
     mask = np.zeros((4, 3), bool)
     if color > 4 or shape > 3:
         return mask.ravel()
@@ -148,7 +148,7 @@ class ObjectMemory:
     @staticmethod
     def _looks(detections: list[Any], since: tuple[float, float, float], turn: float, way: float
                ) -> tuple[np.ndarray, ...]:
-        """What detections say of the sheets' cells.
+        """Maps detections onto the sheets' cells.
 
         Returns:
             How much each cell stands for what is detected, whatever it is; how much a look from there tells; the same

@@ -34,7 +34,7 @@ _LEANS = np.linspace(-0.4, 0.4, 5)                          # of a bin: directio
 
 
 def bump(bearing: float, distance: float) -> np.ndarray:
-    """What a place excites: float32[BINS, RINGS], at most 1. Beyond the sheet's ends (m) it counts as at the end."""
+    """Computes what a place excites: float32[BINS, RINGS], at most 1. Beyond the ends (m) it counts as at the end."""
     return bumps(np.array([bearing], np.float32), np.array([distance], np.float32))[0]
 
 
@@ -49,7 +49,7 @@ def bumps(bearings: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 def nearby(sheets: np.ndarray, bearing: float, distance: float) -> list[float]:
-    """What some sheets, float32[n, BINS, RINGS], hold at a place, weighted as a bump there would be."""
+    """Sums what some sheets, float32[n, BINS, RINGS], hold at a place, weighted as a bump there would be."""
     column, row = bearing / WIDTH, ring(distance)
     middle, first = round(column), max(round(row) - 2, 0)
     patch = sheets[:, _NEAR[2][middle % BINS][0], first:round(row) + 3]

@@ -48,7 +48,7 @@ class Layer:
         self._constants: dict[tuple[int, ...], _Constants] = {}
 
     def handed_on(self, z: np.ndarray) -> np.ndarray:
-        """Which neurons handed something on, of what :meth:`advance` put into ``z``: 1 each, whatever their rate."""
+        """Marks the neurons that handed something on, by what :meth:`advance` put into ``z``: 1 each, at any rate."""
         return z > 0 if self._rate else z
 
     def advance(self, x: np.ndarray, v: np.ndarray, s: np.ndarray, z: np.ndarray, threshold: np.ndarray) -> int:

@@ -249,7 +249,7 @@ class PrefrontalCortex(Lesionable):
         return sight
 
     def _last_look(self, state, sight, nothing_left, dt):
-        """Whether the search may end, and what is said of that."""
+        """Decides whether the search may end, and what is said of that."""
         if max(decision.mean(state, "tired"), decision.mean(state, "given_up")) > decision.SURE:
             return Leave(), ""      # it has
         searching = decision.mean(state, "search") > decision.SURE
@@ -268,7 +268,7 @@ class PrefrontalCortex(Lesionable):
             last_look.remember_why(state, last_look.EVERYWHERE if everywhere else last_look.PATIENCE)
 
     def _points(self, inbox):
-        """What :func:`.lidar.front` makes of the newest scan; None without one that can be believed."""
+        """Returns :func:`.lidar.front` of the newest scan; None without one that can be believed."""
         seen = self._lidar.beams
         if inbox.get("scan", within=0.5) is None or seen is None or self._lidar.fault:
             return None
@@ -277,7 +277,7 @@ class PrefrontalCortex(Lesionable):
         return self._known_front[1]
 
     def _maps(self, inbox):
-        """What place offers to look at and to follow, float32[BINS] each; None where it said nothing."""
+        """Collects the maps of place, to look at and to follow, float32[BINS] each; None where it said nothing."""
         found = dict.fromkeys(MAPS)
         for entry in inbox.each("features", 1.0):
             message, source = entry.message, entry.message.source
@@ -294,7 +294,7 @@ class PrefrontalCortex(Lesionable):
         return language.reason if language is not None else "the sentence was not understood"
 
     def _causes(self, inbox, told, asked, sight, believed, view, searched, front):
-        """What drives the populations of :mod:`.decision`."""
+        """Computes the inputs of the populations of :mod:`.decision`."""
         motor = inbox.get("motor", within=0.3)
         arrived = motor is not None and motor.state == M_ARRIVED and motor.goal_id == told.number
         close = any(d < TOO_NEAR for _, d in believed.avoid)

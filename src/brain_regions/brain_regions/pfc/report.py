@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the goal stands, in the words of GoalStatus: read off the populations that fire."""
+"""Status of the goal, in the words of GoalStatus: read off the populations that fire."""
 from __future__ import annotations
 
 import math

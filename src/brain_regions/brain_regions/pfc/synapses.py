@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many synapses each neuron of the prefrontal cortex has, read off the one definition of its network.
+"""Number of synapses of each neuron of the prefrontal cortex, read off the one definition of its network.
 
 That is :mod:`.circuit`, which is what other simulators get. What leaves the synapses of a population there (``held`` of
 the memory, ``<name>_carried`` of all others) leaves its neurons: every weight that is not 0, onto neurons, gates and
@@ -57,7 +57,7 @@ def of_each(seeks: bool = True, avoids: bool = True) -> dict[str, np.ndarray]:
 
 def cost(fired: Mapping[str, Any], steps: int, wanted: np.ndarray, avoided: np.ndarray, spiking: bool
          ) -> dict[str, float]:
-    """What micro-steps cost, as :meth:`brain_runtime.region.Region.count` takes it.
+    """Computes the cost of micro-steps, as :meth:`brain_runtime.region.Region.count` takes it.
 
     Args:
         fired: how often each neuron fired, by population; of the memory, whose neurons all have as many synapses, how
@@ -79,6 +79,6 @@ def cost(fired: Mapping[str, Any], steps: int, wanted: np.ndarray, avoided: np.n
 
 @functools.cache
 def _worth(seeks: bool, avoids: bool) -> dict[str, np.ndarray]:
-    """What a spike of each neuron counts for, as a spike and in synaptic operations: float32[2, neurons]."""
+    """Returns the cost of a spike of each neuron, as a spike and in synaptic operations: float32[2, neurons]."""
     return {name: np.stack([np.ones(each.size, np.float32), each.reshape(-1)])
             for name, each in of_each(seeks, avoids).items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a second opinion is asked for, how long it is waited for, and what is told without it.
+"""Rules for a second opinion: when one is asked for, how long it is waited for, and what is told without it.
 
 A picture is asked about when it is hard, and when the last one that was is too far away: in time, or by how the camera
 has turned since. An opinion holds meanwhile for the pictures in between.
@@ -31,7 +31,7 @@ TOGETHER = 2.0              # times ``carry``: opinions further apart have nothi
 
 
 class Opinion(NamedTuple):
-    """What the helper thinks of the picture with this stamp, when that was taken in (s), and the camera's pose then."""
+    """Opinion of the helper on the picture with this stamp, when that was taken in (s), and the camera's pose then."""
 
     stamp: Stamp
     taken: float
@@ -40,7 +40,7 @@ class Opinion(NamedTuple):
 
 
 def doubt(found: Sequence[Found]) -> float:
-    """How many of the objects that a network sees, or nearly sees, it expects to be wrong about.
+    """Estimates how many of the objects that a network sees, or nearly sees, it is wrong about.
 
     Args:
         found: all that it decodes, whether it is told or not.
@@ -75,7 +75,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Rules:
-    """How it is asked and waited.
+    """Rules of asking and waiting.
 
     Attributes:
         share: of the pictures that may be asked about, in the long run.

@@ -33,7 +33,7 @@ STALE = 0.5     # s from which on odometry is not used
 
 @dataclass(frozen=True)
 class JointParameters(VisionParameters):
-    """When another network is asked, and how long it is waited for."""
+    """Rules for asking another network, and for how long it is waited for."""
 
     doubt: float = parameter(0.02, "objects in a picture that may be wrong, by the network's own confidences, from "
                                    "which on the picture is hard", low=0.0, high=100.0)
@@ -102,7 +102,7 @@ class JointVision(Vision):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What has come of it since the region was activated.
+        """Counters since the region was activated.
 
         ``pictures``, those that were ``hard``, ``asked`` about, ``answered`` in time; deadlines that were ``missed``;
         answers that were ``late`` (or about another picture) and ``broken``; pictures that were told by the opinion

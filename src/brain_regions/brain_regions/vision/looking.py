@@ -25,7 +25,7 @@ BYTE = 255      # micro-steps that can be counted in one
 
 
 class Looked(NamedTuple):
-    """What a look at a picture made.
+    """Result of a look at a picture.
 
     Attributes:
         state: the new one.
@@ -40,7 +40,7 @@ class Looked(NamedTuple):
 
 
 def current(picture: np.ndarray) -> np.ndarray:
-    """What the first layer hears of a picture, uint8 [HEIGHT, WIDTH, 3]: float32 [1, HEIGHT - TOP, WIDTH, 3], -1..1."""
+    """Scales a picture, uint8 [HEIGHT, WIDTH, 3], to input of layer 0: float32 [1, HEIGHT - TOP, WIDTH, 3], -1..1."""
     x = np.divide(picture[TOP:], np.float32(127.5), dtype=np.float32)[None]
     return np.subtract(x, np.float32(1.0), x)
 
@@ -138,12 +138,12 @@ class Looking:
         """Called with the spikes of layer ``k`` where they are others than it fired."""
 
     def _charge(self, k: int, x: np.ndarray) -> np.ndarray:
-        """What layer ``k`` takes in: [steps, rows, columns, channels] of its inputs, then of its neurons."""
+        """Computes the input of layer ``k``: [steps, rows, columns, channels] of its inputs, then of its neurons."""
         charge = F.conv2d(torch.from_numpy(x).to(self._device).permute(0, 3, 1, 2), *self._convolutions[k])
         return charge.permute(0, 2, 3, 1).cpu().numpy()
 
     def _readings(self, steps: int) -> tuple[np.float32, np.ndarray, np.ndarray]:
-        """What so many micro-steps leave of the readout, the weights of each of them, and what the bias adds."""
+        """Returns the share of the readout that so many micro-steps keep, each one's weight, and what the bias adds."""
         if steps not in self._weights:
             kept, weights = li_weights(steps, READOUT, MICRO_STEP)
             self._weights[steps] = np.float32(kept), weights.numpy(), np.float32(1 - kept) * self._bias

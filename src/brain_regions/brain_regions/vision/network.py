@@ -139,11 +139,11 @@ class _Network(nn.Module):
         return other.to(memory_format=torch.channels_last)
 
     def _charge(self, k: int, x: Tensor) -> Tensor:
-        """What layer ``k`` takes in from ``x`` [batch, channels, rows, columns]."""
+        """Computes the input of layer ``k`` from ``x`` [batch, channels, rows, columns]."""
         return self.norms[k](self.convolutions[k](x))
 
     def _charges(self, k: int, spikes: Tensor) -> Tensor:
-        """What layer ``k`` takes in from ``spikes`` [steps, batch, channels, rows, columns], for all micro-steps."""
+        """Computes all micro-steps' input of layer ``k`` from ``spikes`` [steps, batch, channels, rows, columns]."""
         return self._charge(k, spikes.flatten(0, 1)).unflatten(0, spikes.shape[:2])
 
     def _fired(self, k: int, spikes: Tensor) -> Tensor:

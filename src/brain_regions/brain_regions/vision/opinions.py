@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another network saw in a picture, and what that says of the pictures after it: a second opinion.
+"""Second opinions: what another network saw in a picture, and what that says of the pictures after it.
 
 Objects are :class:`.decode.Found`, as the camera sees them. An opinion about one picture is carried to those that
 follow by how the camera has moved since; of what the older picture could not show it says nothing. Opinions about
@@ -52,17 +52,17 @@ def scaled(found: Sequence[Found], threshold: float) -> list[Found]:
 
 
 def through(lens: float, found: Sequence[Found]) -> list[Found]:
-    """What a camera of the focal length ``lens`` (px of a picture of the network's width) means by the objects."""
+    """Rescales the objects for a camera of the focal length ``lens`` (px of a picture of the network's width)."""
     return [Found(*one[:3], *seen_by(lens, *one[3:])) for one in found]
 
 
 def camera(pose: Pose, ahead: float, yaw: float) -> Pose:
-    """Where the camera is that sits ``ahead`` m of a robot's base and looks ``yaw`` rad to the left."""
+    """Computes the pose of a camera that sits ``ahead`` m of a robot's base and looks ``yaw`` rad to the left."""
     return pose[0] + ahead * math.cos(pose[2]), pose[1] + ahead * math.sin(pose[2]), pose[2] + yaw
 
 
 def carried(opinion: Sequence[Found], own: Sequence[Found], then: Pose, now: Pose, half: float) -> list[Found]:
-    """What is to be seen now by an opinion about an earlier picture, and by one's own look at this one.
+    """Combines an opinion about an earlier picture with one's own look at this one.
 
     Args:
         opinion: of the earlier picture.

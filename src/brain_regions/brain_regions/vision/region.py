@@ -36,7 +36,7 @@ CHANNELS = ("channel", "row", "column")     # axes of the populations; columns o
 
 @dataclass(frozen=True)
 class VisionParameters(LesionParameters, TrainedParameters, Frame):
-    """What is told, and where the camera sits."""
+    """Choice of what is told, and place of the camera."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
                                   low=-1.0, high=1.0)

@@ -23,7 +23,7 @@ seldom = Seldom(logging.getLogger(__name__))
 
 @dataclass(frozen=True)
 class SecondParameters(TrainedParameters):
-    """What is told."""
+    """Thresholds of what is told."""
 
     confidence: float = parameter(-1.0, "from which on the network sees an object; in an answer that is 0.5; below 0: "
                                         "the threshold of the weight file", low=-1.0, high=1.0)

@@ -74,7 +74,7 @@ class Membrane:
 
 
 class _Kept:
-    """What a look left in the membranes of all shards."""
+    """Membranes of all shards, as a look left them."""
 
     def __init__(self, split: SplitLooking) -> None:
         self._split = split
@@ -160,7 +160,7 @@ class SplitLooking(Looking):
                                  f"differ, though no spike does; take `shards` away")
 
     def _refusal(self, k: int, what: str, differ: np.ndarray, whole: Looking, seen: np.ndarray) -> SplitError:
-        """What is to be said where layer ``k`` differs, and with which numbers of shards nothing would.
+        """Builds the error for layer ``k``, which differs; tells with which numbers of shards nothing would.
 
         Args:
             what: differs.
@@ -237,7 +237,7 @@ def _answer(content: dict[str, str]) -> np.ndarray:
 
 
 def serve(exchange: Exchange) -> None:
-    """What shards 1 and up do until their host ends them. Raises what the exchange raises."""
+    """Runs shards 1 and up until their host ends them. Raises what the exchange raises."""
     torch.set_num_threads(1)    # as the region has it; another number may add up in another order
     shard = Shard(exchange)
     while True:

@@ -85,7 +85,7 @@ def _fits(network: Any) -> dict[str, str]:
 
 
 def factor(path: Path) -> int:
-    """How many times the hidden neurons of the network that a robot runs a file's network has, 1 to :data:`WIDEST`.
+    """Reads how many times the usual hidden neurons a weight file's network has, 1 to :data:`WIDEST`.
 
     Raises:
         WeightsError: the file is missing or torn, or its network is no vision of such a size.

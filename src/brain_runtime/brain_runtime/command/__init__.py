@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs of ``brain`` share, whichever package has them: options, the terminal, and how they end."""
+"""Shared parts of the verbs of ``brain``, whichever package has them: options, the terminal, and how they end."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a package that is not installed is named, with the remedy, in one line."""
+"""Messages for a package that is not installed: its name and the remedy, in one line."""
 from __future__ import annotations
 
 import sys
@@ -15,7 +15,7 @@ PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval",
 
 
 def lacks(package: str) -> str:
-    """What to tell a person where a package is not installed."""
+    """Returns the message for a package that is not installed, with the remedy."""
     if package in PACKAGES:
         return (f"{package} is not installed here, and this needs it; build it too: python -m colcon build "
                 f"--packages-up-to brain {package}, or without ROS: make venv")

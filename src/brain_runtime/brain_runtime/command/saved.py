@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, as files: ``results/NAME.json`` with the figures and all that they were measured with.
+"""Saved measurements: ``results/NAME.json`` with the figures and all that they were measured with.
 
 Tables in README and docs are made from these files by ``brain docs``.
 """
@@ -85,7 +85,7 @@ def write(name: str, figures: Any, seeds: dict[str, Any]) -> Path:
 
 
 def provenance() -> dict[str, Any]:
-    """What figures that are taken now are taken with."""
+    """Returns the provenance of figures that are taken now: command, version, commit, date and machine."""
     return {"command": shlex.join(["brain", *_told(sys.argv[1:])]), "version": _version("brain-runtime"),
             "commit": commit(), "date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
 

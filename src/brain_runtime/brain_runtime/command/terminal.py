@@ -37,7 +37,7 @@ class Terminal(Console):
         return super().render_str(shown.block(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-        """What is printed, whatever made it: titles, and each ``Text``."""
+        """Renders all that is printed with its text made safe to show, whatever made it: titles, and each ``Text``."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(shown.block(segment.text), segment.style)
 

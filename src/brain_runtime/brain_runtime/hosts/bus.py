@@ -77,7 +77,7 @@ class Bus:
             reader.deliver(reader.inlet, arrival)
 
     def heard(self, topic: str) -> bool:
-        """Whether anybody hears a topic."""
+        """Tells whether a topic has any reader or listener."""
         return bool(self._readers.get(topic) or self._listeners.get(topic))
 
     def read(self, order: int, inlet: Hears, deliver: Deliver, topic: str = "") -> BusSubscription:

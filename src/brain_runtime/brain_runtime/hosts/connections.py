@@ -19,7 +19,7 @@ HEED = 0.05             # s that a look at what is wanted waits for the step tha
 
 
 class Connections:
-    """What of a region is connected. Its host's thread that controls calls all but what the attributes hold.
+    """Connections of a region. Its host's thread that controls calls all but what the attributes hold.
 
     Args:
         hosted: the region, in the hands of its host.
@@ -116,7 +116,7 @@ class Connections:
                                  + (f", codec {inlet.port.codec}." if inlet.port.codec else "."))
 
     def edges(self) -> list[Edge]:
-        """How messages come to the region, as far as that is known."""
+        """Returns the edges on which messages come to the region, as far as they are known."""
         now = self._hosted.now()
         heard = [inlet.subscription for inlet in tuple(self.inlets.values())]   # another thread may end hearing one
         return [edge for subscription in heard if subscription is not None for edge in subscription.edges(now)]
@@ -153,11 +153,11 @@ class Connections:
                 if port.alone and name in self.publications}
 
     def heard(self) -> bool:
-        """Whether somebody hears each of the outputs that nobody else ought to publish."""
+        """Checks that somebody hears each of the outputs that nobody else ought to publish."""
         return all(self.publications[name].heard() for name in self.alone())
 
     def replaced(self) -> bool:
-        """Whether another publishes one of those outputs, too."""
+        """Checks whether another node publishes one of those outputs, too."""
         return any(self.others(name) for name in self.alone())
 
     def others(self, name: str) -> Iterable[str]:
@@ -168,7 +168,7 @@ class Connections:
     # -- sending, within the energy budget: see brain_runtime.energy -------------------------------------------------
 
     def _gated(self, port: Out, publication: Publication) -> Callable[[Any], None]:
-        """What sends a port's messages: all of them without a budget, else what the gate lets pass."""
+        """Makes the sender of a port's messages: of all of them without a budget, else of what the gate lets pass."""
         hosted, gate, send, send_encoded = self._hosted, self._hosted.gate, publication.send, publication.send_encoded
 
         def send_or_hold(message: Any) -> None:
@@ -193,7 +193,7 @@ class Connections:
 
 
 def _nothing(message: Any) -> None:
-    """What is not said."""
+    """Does nothing with a message that is not to be said."""
 
 
 def _both(decode: Callable[[Any], Any], open_up: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -67,7 +67,7 @@ class Publication(Protocol):
         """Publishes a message whose CDR bytes there are already, from the thread that steps or controls."""
 
     def heard(self) -> bool:
-        """Whether anybody listens. Asked of topics that are not latched, in the thread that controls."""
+        """Tells whether there is any subscriber. Asked of topics that are not latched, in the thread that controls."""
 
     def others(self) -> Iterable[str]:
         """Full names of the other nodes that publish the topic now."""
@@ -87,13 +87,13 @@ class Subscription(Protocol):
     def topic(self) -> str: ...
 
     def take(self) -> list[Any]:
-        """What has arrived and waits, oldest first (:class:`Arrived`); called in the thread that steps."""
+        """Takes all that has arrived and waits, oldest first (:class:`Arrived`); called in the thread that steps."""
 
     def sender(self, arrival: Any) -> str:
-        """Who published a message, as far as that can be said, as `` of /name``; else empty."""
+        """Names the publisher of a message, as far as that can be said, as `` of /name``; else empty."""
 
     def edges(self, now: float) -> list[Edge]:
-        """How messages came from each publisher, as far as that is known; in the thread that controls.
+        """Returns the edge from each publisher, as far as that is known; in the thread that controls.
 
         Args:
             now: on the host's steady clock (s).
@@ -114,7 +114,7 @@ class Served(Protocol):
 
 
 class Host(ABC):
-    """What carries the messages of one region's node and tells it the time.
+    """Host of one region's node: carries its messages and tells it the time.
 
     Class attributes:
         kind: of the host, as heartbeats name it: ``zenoh``, ``ros``, ``torch`` or ``local``.
@@ -174,4 +174,4 @@ class Host(ABC):
 
     @abstractmethod
     def decoder(self, type_name: str) -> Any:
-        """What makes a message of a type from :attr:`Arrived.data`; it raises MessageError."""
+        """Returns the function that decodes :attr:`Arrived.data` into a message of a type; that raises MessageError."""

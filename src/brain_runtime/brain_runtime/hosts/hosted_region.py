@@ -198,13 +198,13 @@ class HostedRegion(Host):
     # -- transitions, as the lifecycle of ROS 2 asks for them --------------------------------------------------------
 
     def transitions(self) -> dict[str, Callable[[], Outcome]]:
-        """What makes each transition, by its label."""
+        """Returns the functions that make the lifecycle transitions, by their labels."""
         steps = {"configure": self.connect, "activate": self.activate, "deactivate": self.deactivate,
                  "cleanup": self.disconnect, "shutdown": self.shut_down}
         return {label: functools.partial(self._attempt, label, step) for label, step in steps.items()}
 
     def lifecycle(self) -> Lifecycle:
-        """What makes them where it is asked to, and tells of it; for hosts without rclpy's."""
+        """Makes the lifecycle that makes transitions on request and tells of them; for hosts without rclpy's."""
         events = self.publish("~/transition_event", TRANSITION_EVENT, EVENT_QUALITY)
         return Lifecycle(self.transitions(), self.recover, events.send)
 
@@ -375,7 +375,7 @@ class HostedRegion(Host):
         return heartbeat
 
     def reason(self) -> str:
-        """What is wrong, for the heartbeat; empty where nothing is."""
+        """Returns the trouble of the region, for the heartbeat; empty where there is none."""
         return self._reason or (self.region.trouble or self._idle if self.state == beat.ACTIVE else "")
 
     def warn(self, about: str, text: str) -> None:
@@ -389,7 +389,7 @@ class HostedRegion(Host):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """What the region is to be configured with."""
+        """Returns the parameters that the region is to be configured with."""
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:

@@ -123,5 +123,5 @@ class Ring:
 
 
 def received(data: bytes) -> Incoming:
-    """What has just been received."""
+    """Wraps data that has just been received, with the time (s, steady)."""
     return Incoming(data, time.monotonic())

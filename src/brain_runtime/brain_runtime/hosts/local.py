@@ -49,7 +49,7 @@ class Asked:
 
 
 class Together(Protocol):
-    """What has all regions that run in lockstep, as one of them sees it: :class:`LocalHost`, or a rank of TorchHost."""
+    """Host of all regions that run in lockstep, as one of them sees it: :class:`LocalHost`, or a rank of TorchHost."""
 
     seed: int
     schedule: LocalSchedule

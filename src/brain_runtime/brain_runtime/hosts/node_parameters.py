@@ -37,7 +37,7 @@ class HostParameter(NamedTuple):
 
 
 def split(region: str, cls: type, parameters: Mapping[str, Any]) -> tuple[Any, float, Any]:
-    """What a node is given, checked: the region's as its dataclass, the energy budget (B/s), and ``use_sim_time``.
+    """Checks and splits a node's parameters: the region's as its dataclass, energy budget (B/s), ``use_sim_time``.
 
     Args:
         region: name of the node.
@@ -60,7 +60,7 @@ def known(cls: type) -> set[str]:
 
 
 def fitting(region: str, cls: type, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a node can take of what it is given, as :func:`split` checks it.
+    """Separates the parameters that a node can take from those that do not fit, as :func:`split` checks them.
 
     A host keeps its node unconfigured for the rest, so that it says why, and takes another value.
 
@@ -114,7 +114,7 @@ class NodeParameters:
             lambda value: energy.budget_of(hosted.region.name, {energy.PARAMETER: value}), hosted.set_budget)}
 
     def access(self) -> Access:
-        """How the parameter services reach them."""
+        """Returns the access that the parameter services have to them."""
         return Access(self.descriptions, self.values, self.change)
 
     def region(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class NodeParameters:
         return {**{name: own.get() for name, own in self._own.items()}, **self.region()}
 
     def descriptions(self) -> dict[str, Description]:
-        """What ROS 2 is told of all, by name."""
+        """Returns the descriptions of all parameters for ROS 2, by name."""
         return {**{name: own.about for name, own in self._own.items()},
                 **{field.name: describe(field) for field in fields(self._region)}}
 

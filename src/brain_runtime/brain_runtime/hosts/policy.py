@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a step starts: three policies, each of which starts steps in one place.
+"""Three policies for the start of a step, each of which starts steps in one place.
 
 :class:`Threaded` (ZenohHost), in ``_step``:
     A message that triggers has come: in the thread that received it, at once, if steps usually take at most
@@ -136,7 +136,7 @@ class Threaded(Policy):
             turn.release()
 
     def work(self) -> None:
-        """What the worker does until :meth:`end`."""
+        """Runs the worker until :meth:`end`."""
         hosted = self._hosted
         while not self._over:
             stepper = hosted.stepper
@@ -269,7 +269,7 @@ class Lockstep(Policy):
             self._due()
 
     def begin(self) -> None:
-        """What has come before is in the inbox already."""
+        """Makes a step due at once if a trigger came before: it is in the inbox already."""
         if not self._hosted.idle and self._hosted.running.triggered:
             self._due()
 

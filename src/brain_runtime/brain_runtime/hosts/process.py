@@ -194,7 +194,7 @@ class ProcessHost(HostedRegion):
         return super()._attempt(what, transition)
 
     def begins_anew(self, transition: int | str) -> bool:
-        """Whether a transition that is asked for begins a region again that was ended by order; then it does."""
+        """Begins a region again that was ended by order, if a transition asks for that; tells whether it does."""
         if self._before is None or self.state != beat.FINALIZED or transition not in ANEW or self._ending:
             return False
         self._before.order(ACTIVE)

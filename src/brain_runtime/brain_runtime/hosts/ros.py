@@ -306,7 +306,7 @@ class RosHost(ProcessHost):
             time.sleep(PERIOD)
 
     def _left_to_another(self) -> bool:
-        """Whether another says the last word."""
+        """Tells whether another process says the last word."""
         return False
 
 

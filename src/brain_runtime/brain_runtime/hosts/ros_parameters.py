@@ -59,7 +59,7 @@ def values(node: Node, cls: type) -> dict[str, Any]:
 
 
 def descriptor(field: Any) -> ParameterDescriptor:
-    """How ROS 2 describes a parameter; see :func:`brain_wire.parameters.describe`."""
+    """Makes the ParameterDescriptor of a parameter; see :func:`brain_wire.parameters.describe`."""
     about = describe(field)
     found = ParameterDescriptor(description=about.text, additional_constraints=about.constraints,
                                 dynamic_typing=about.dynamic)

@@ -68,7 +68,7 @@ class RosPublication:
         return found
 
     def acknowledged(self) -> bool:
-        """Whether all who are known to hear have what was sent; True where the middleware does not tell."""
+        """Tells whether all known subscribers have received what was sent; True where the middleware does not tell."""
         try:
             return self._publisher.wait_for_all_acked(Duration())
         except RuntimeError:    # rclpy's, of a middleware without acknowledgements
@@ -147,7 +147,7 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
 
 
 class _Notes:
-    """What the middleware tells of each message's way: its times, its number, and its publisher where it has them.
+    """Notes on messages from the middleware: their times and numbers, and their publishers where it tells them.
 
     Args:
         node: of rclpy.

@@ -33,7 +33,7 @@ class Scheduled(Protocol):
 
     @property
     def next_tick(self) -> float:
-        """When its rate asks for the next step (s); ``-inf`` before the first, ``inf`` without a rate."""
+        """Time at which its rate asks for the next step (s); ``-inf`` before the first, ``inf`` without a rate."""
 
     @property
     def budget(self) -> float:
@@ -41,7 +41,7 @@ class Scheduled(Protocol):
 
     @property
     def held_until(self) -> float:
-        """When that lets go of what it holds (s); ``inf`` while it holds nothing."""
+        """Time at which that lets go of what it holds (s); ``inf`` while it holds nothing."""
 
     def beat(self) -> object:
         """Tells its heartbeat."""
@@ -55,7 +55,7 @@ class Scheduled(Protocol):
 
 @dataclass
 class _Meeting:
-    """What is called every ``period`` ticks, next at ``due``."""
+    """Periodic call, every ``period`` ticks, next at ``due``."""
 
     period: int
     due: int
@@ -93,7 +93,7 @@ class LocalSchedule:
             self._triggered.append(hosted)
 
     def waits(self, hosted: Scheduled) -> bool:
-        """Whether a region is to step at this instant, and has not yet."""
+        """Tells whether a region is to step at this instant, and has not yet."""
         return hosted in self._triggered
 
     def advance(self, seconds: float) -> None:
@@ -127,7 +127,7 @@ class LocalSchedule:
 
     @property
     def next_due(self) -> float:
-        """When something is due that no message triggers, or what is left of what they did (s since the start)."""
+        """Time at which something is due without a trigger; now while triggered steps wait (s since the start)."""
         return self.now if self._triggered else self._next() * TICK
 
     def _instant(self) -> None:

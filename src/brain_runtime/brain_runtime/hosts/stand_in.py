@@ -18,7 +18,7 @@ from brain_wire.qos import QoS
 
 
 class Follows(Protocol):
-    """What a stand-in asks of its host."""
+    """Host of a stand-in, with all that the stand-in asks of it."""
 
     bus: Bus
 
@@ -125,7 +125,7 @@ class StandIn:
 
 def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, idle: bool, due: bool, next_tick: float,
          budget: float) -> dict[str, Any]:
-    """What a rank tells the others of its region, for JSON; ``due``: it waits for its turn at this instant."""
+    """Makes a region's card, which its rank tells the others (JSON); ``due``: it waits for its turn at this instant."""
     plain: Callable[[Any], dict[str, Any]] = lambda port: {  # noqa: E731
         key: value for key, value in asdict(port).items() if key != "gated"}
     return {"name": name, "publishes": {key: plain(port) for key, port in publishes.items()},

@@ -188,7 +188,7 @@ class TorchHost:
         return self._card()
 
     def _card(self) -> dict[str, Any]:
-        """What the others are told of the own region."""
+        """Makes the card of the own region for the other ranks."""
         mine = self._mine
         assert mine is not None, "the rank outside has no region"
         region = mine.region
@@ -249,7 +249,7 @@ class TorchHost:
             self._take_news(json.loads(record.text))
 
     def _take_news(self, news: list[dict[str, Any]]) -> None:
-        """What is new of goals that were given at the rank outside."""
+        """Takes in the news of goals that were given at the rank outside."""
         for one in news:
             message = messages.decode(bytes.fromhex(one["data"]), one["type"]) if one["type"] else None
             self.told_of_goals(News(bytes.fromhex(one["goal"]), Status(one["status"]), message))
@@ -296,7 +296,7 @@ class TorchHost:
         self.schedule.settle()
 
     def meet(self, now: float, epoch: float, said: Sequence[tuple[str, Any, bool]]) -> None:
-        """What has come from outside up to now, by a clock that does not wait, and then what was due meanwhile.
+        """Takes in what came from outside up to now, by a clock that does not wait, then does what was due meanwhile.
 
         Args:
             now: s since the start.
@@ -389,7 +389,7 @@ class TorchHost:
 
     @property
     def cards(self) -> dict[str, Mapping[str, Any]]:
-        """What each region's rank told of it last: ports and services."""
+        """Cards of the regions, as each rank told its own last: ports and services."""
         return dict(zip(self._scheduled, self._cards[1:]))
 
     def counts(self) -> dict[str, list[int]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all ranks of a static group must have the same of, before anything is sent between regions."""
+"""Agreement of all ranks of a static group, checked before anything is sent between regions."""
 from __future__ import annotations
 
 import functools
@@ -31,7 +31,7 @@ def agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:
 
 @functools.cache
 def code_hash() -> str:
-    """What all ranks must have the same of: the code of hosts."""
+    """Hashes the code of hosts, which all ranks must have the same."""
     found = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         found.update(path.read_bytes())

@@ -36,5 +36,5 @@ class TorchBus(Bus):
         return bool(self._readers.get(topic)) or self.outside.get(topic, 0) > 0
 
     def ranks(self, topic: str) -> frozenset[int]:
-        """Who hears a topic."""
+        """Returns the ranks that hear a topic."""
         return frozenset(reader.order[0] for reader in self._readers.get(topic, ()))

@@ -190,7 +190,7 @@ class Group:
                 self.send(data, other)
 
     def hear(self, source: int) -> Any:
-        """What :meth:`tell` of another rank said. Raises GroupError."""
+        """Receives the content that another rank gave to :meth:`tell`. Raises GroupError."""
         length = np.zeros(1, np.int64)
         self.receive(length, source)
         if not 0 < length[0] <= LARGEST:
@@ -201,7 +201,7 @@ class Group:
         return json.loads(data.tobytes())
 
     def share(self, content: Any) -> list[Any]:
-        """What every rank has to say, by rank; all call it. Raises GroupError."""
+        """Gathers the content of every rank, by rank; all call it. Raises GroupError."""
         found: list[Any] = []
         for source in range(self.size):
             if source == self.rank:
@@ -224,7 +224,7 @@ class Part:
         self._made, self._name, self._names, self._device = made, name, names, device
 
     def broadcast(self, array: NDArray[Any]) -> NDArray[Any]:
-        """What the first has; all give an array of the same size and type. Raises GroupError."""
+        """Broadcasts the first rank's array; all give an array of the same size and type. Raises GroupError."""
         found = array.copy()
         self._do(found, lambda tensor: self._made.broadcast(tensor, 0))
         return found
@@ -247,7 +247,7 @@ class Part:
                              f"{_first_line(error)}; a static group ends with its first rank that does") from error
 
     def wait_for(self, timeout: timedelta) -> None:
-        """How long each collective waits for the others."""
+        """Sets the timeout with which each collective waits for the others."""
         if self._made is not None:
             self._made.set_timeout(timeout)
 
@@ -272,7 +272,7 @@ def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timede
 
 
 def _place(rank: int) -> int:
-    """Which of its machine's ranks one is, as torchrun tells it."""
+    """Returns this process's place among its machine's ranks, as torchrun tells it."""
     return int(os.environ.get("LOCAL_RANK", rank))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rank outside asks of the others, and the loop in which they do it.
+"""Orders of the rank outside to the others, and the loop in which they carry them out.
 
 :class:`Outside` has what :class:`.local.LocalHost` has for who drives it: publish, listen, advance, call, ask.
 """
@@ -84,7 +84,7 @@ class Outside:
 
     @property
     def next_due(self) -> float:
-        """When something is due that no message triggers (s since the start)."""
+        """Time at which something is due that no message triggers (s since the start)."""
         return self._host.schedule.next_due
 
     @property
@@ -192,7 +192,7 @@ def end(group: Group) -> None:
 
 
 def obey(group: Group) -> None:
-    """What ranks with a region do until they are told to end: one brain after the other.
+    """Carries out the orders of rank 0, at a rank with a region, until told to end: one brain after the other.
 
     Raises:
         GroupError: a rank is lost, or says what cannot be.

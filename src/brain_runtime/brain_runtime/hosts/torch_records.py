@@ -22,7 +22,7 @@ _TEXT = -1                          # in place of a topic: JSON for the rank out
 
 
 class Standing(NamedTuple):
-    """How a region stands after what it did: see :class:`brain_runtime.hosts.schedule.Scheduled`."""
+    """State of a region in the schedule after what it did: see :class:`brain_runtime.hosts.schedule.Scheduled`."""
 
     idle: bool
     next_tick: float
@@ -30,7 +30,7 @@ class Standing(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What another rank told.
+    """Record that another rank sent.
 
     Attributes:
         said: topics and messages; None in place of messages that this rank does not hear.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where figures are shown: ``[HOST:]PORT``."""
+"""Address at which figures are shown: ``[HOST:]PORT``."""
 from __future__ import annotations
 
 from brain_wire.shown import quoted

@@ -58,7 +58,7 @@ def quantiles(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tupl
 
 
 class Histogram:
-    """How many values were at most so large. One thread observes; any may read.
+    """Histogram: counts how many values were at most each bound. One thread observes; any may read.
 
     Args:
         bounds: upper bounds, ascending.
@@ -93,7 +93,7 @@ class Histogram:
 
 
 class Listed:
-    """Which names have series of their own: the first that come, so that nobody who comes later displaces one.
+    """Names that have series of their own: the first that come, so that nobody who comes later displaces one.
 
     Args:
         most: how many.
@@ -108,7 +108,7 @@ class Listed:
             self(name)
 
     def __call__(self, name: str) -> bool:
-        """Whether a name has series of its own; it may take the next place."""
+        """Tells whether a name has series of its own; it may take the next place."""
         if name in self._names:
             return True
         if len(self._names) >= self._most or not self._form.fullmatch(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process that is asked for its figures comes to a server, and says what is missing where there can be none."""
+"""Opening of a server where a process is asked for its figures, with what is missing where there can be none."""
 from __future__ import annotations
 
 import sys

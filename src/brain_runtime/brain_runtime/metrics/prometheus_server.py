@@ -36,7 +36,7 @@ seldom = Seldom(logging.getLogger(__name__))
 
 
 class _Collector:
-    """What prometheus_client asks for figures."""
+    """Collector that prometheus_client asks for figures."""
 
     def __init__(self, collect: Callable[[], Iterable[Family]]) -> None:
         self._collect = collect

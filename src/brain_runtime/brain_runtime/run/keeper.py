@@ -47,12 +47,14 @@ def mark(process: int | None = None) -> str:
 
 
 def _fields(process: int) -> list[str]:
-    """What the kernel tells of a process: its state first, when it started (in ticks since the machine did) at 19."""
+    """Reads a process's fields from /proc: its state first, when it started (in ticks since the machine did) at 19."""
     return Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def lives(name: str) -> bool:
-    """Whether the process of a :func:`mark` is there still; one that has ended and was not asked for its status is not.
+    """Tells whether the process of a :func:`mark` is there still.
+
+    One that has ended and was not asked for its status is not.
 
     Raises:
         ValueError: it is no mark.
@@ -67,7 +69,7 @@ def lives(name: str) -> bool:
 
 
 def told(turn: int = 0) -> dict[str, str]:
-    """What a process is told in its environment that this process keeps; nothing where the kernel names no processes.
+    """Makes the environment variables of a process that this one keeps; none where the kernel names no processes.
 
     Args:
         turn: number of its turn to end, such as :data:`MOVER`; 0: nobody waits for it.

@@ -37,7 +37,7 @@ LATE = 0.2          # s that one round may count for beyond what it was to wait,
 
 
 class _Process:
-    """What the loop has of a workload beside what is decided by."""
+    """Process of a workload: the loop's own record, beside ``seen``, on which decisions are made."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
@@ -107,11 +107,11 @@ class Loop:
         return None if popen is None else popen.pid
 
     def restarts(self, name: str) -> int:
-        """How often a workload was started again."""
+        """Returns the number of times that a workload was started again."""
         return max(0, self._all[name].seen.starts - 1)
 
     def fault(self, name: str) -> str:
-        """Why a workload's process ended last by itself; empty if it never did."""
+        """Returns the reason why a workload's process ended last by itself; empty if it never did."""
         return self._all[name].fault
 
     def status(self, name: str) -> int | None:
@@ -119,17 +119,17 @@ class Loop:
         return self._all[name].status
 
     def runs_for(self, name: str) -> float | None:
-        """How long a workload's process has run (s, of the loop's clock); None: it does not."""
+        """Returns the time for which a workload's process has run (s, of the loop's clock); None: it does not."""
         began = self._all[name].seen.began
         return None if began is None else self._now - began
 
     def failures(self, name: str) -> int:
-        """How often a workload has failed in a row."""
+        """Returns the number of a workload's failures in a row."""
         seen = self._all[name].seen
         return 0 if (self.runs_for(name) or 0.0) > seen.workload.restart.backoff.healthy else seen.failures
 
     def over(self, name: str) -> bool:
-        """Whether a workload does not run, and is not started again."""
+        """Tells whether a workload does not run, and is not started again."""
         seen = self._all[name].seen
         return seen.began is None and seen.due is None
 

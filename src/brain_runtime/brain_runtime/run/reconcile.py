@@ -18,7 +18,7 @@ SETTLED_AGAIN = 1.0     # the same where it was started again, alone
 
 @dataclass
 class Seen:
-    """What is known of a workload and its process. Times are of the loop's clock (s).
+    """Observed state of a workload and its process. Times are of the loop's clock (s).
 
     Attributes:
         workload: as it was when its process was started.
@@ -114,7 +114,7 @@ def _running(name: str, one: Seen, now: float) -> list[Action]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What follows where a process has ended by itself.
+    """Decision after a process has ended by itself: whether and when it is started again.
 
     Attributes:
         failures: in a row.

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class First:
-    """What the first process tells the second, by a pipe that closes with the first.
+    """Reports of the first process to the second, by a pipe that closes with the first.
 
     Args:
         pipe: file descriptor; negative: there is no second process.
@@ -44,7 +44,7 @@ class First:
         self._tell(BEGUN)
 
     def moving(self, moves: bool) -> None:
-        """Whether this process moves something from now on, or all is at rest: then there is nothing left to say."""
+        """Tells whether this process moves something from now on, or all is at rest and nothing is left to say."""
         self._tell(MOVES if moves else RESTS)
 
     def _tell(self, word: bytes) -> None:

@@ -27,7 +27,7 @@ _KEPT_BEGINNINGS = ("LC_", "CUDA_", "NVIDIA_", "OMP_", "MKL_")
 
 
 def base_env() -> dict[str, str]:
-    """What each worker has of the machine's environment: this Python's commands come first in PATH."""
+    """Returns each worker's share of the machine's environment: this Python's commands come first in PATH."""
     found = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
     found["PYTHONUNBUFFERED"] = "1"     # a log that is read while it is written
     found["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), found.get("PATH", os.defpath)])
@@ -44,7 +44,7 @@ class Command(TypedDict):
 
 @dataclass(frozen=True)
 class Below:
-    """How a workload is run that may leave processes behind.
+    """Commands of a workload that may leave processes behind, to be run below a subreaper.
 
     Attributes:
         folder: for its log, and its exit status, for who was not there.
@@ -106,7 +106,9 @@ class Tree:
             self.send_signal(signal.SIGTERM)
 
     def poll(self) -> int | None:
-        """How it has ended; None: it runs. A subreaper that was killed counts as its command's death, by that signal.
+        """Returns its exit status; None: it runs.
+
+        A subreaper that was killed counts as its command's death, by that signal.
 
         A signal that ended it counts as 128 and its number.
         """
@@ -136,7 +138,7 @@ class Tree:
 
 
 def left_status(folder: Path) -> int | None:
-    """How a worker ended whose runner did not see it; None: it did not end by itself."""
+    """Reads the exit status of a worker whose runner did not see it end; None: it did not end by itself."""
     try:
         found = json.loads((folder / "exit").read_text(encoding="utf-8"))
         return None if found["asked"] else int(found["status"])

@@ -39,14 +39,14 @@ REGION = Restart(tries=TRIES, hopeless=frozenset({CANNOT_START}))
 
 
 class Watching(Protocol):
-    """What looks at one process of a workload."""
+    """Watch over one process of a workload."""
 
     def wrong(self, dt: float) -> str | None:
-        """What is wrong with the process, after ``dt`` s more in which it could have shown that it is well."""
+        """Returns the fault of the process, after ``dt`` s more in which it could have shown that it is well."""
 
 
 class Probe(Protocol):
-    """How to see that a process is well which runs."""
+    """Probe that sees whether a process that runs is well."""
 
     def watch(self, workload: Workload, process: int, loop: Any) -> Watching:
         """Begins to look at a process of a workload that a loop keeps."""

@@ -33,14 +33,14 @@ class Chosen(NamedTuple):
 
 @dataclass
 class _Account:
-    """What a rule has had: clips an hour at most, s between two at least, and when (s that had passed) each was."""
+    """Rate limit of a rule: clips an hour at most, s between two at least, and when (s that had passed) each was."""
 
     most: int
     apart: float = 0.0
     had: deque[float] = field(default_factory=deque)
 
     def may(self, elapsed: float) -> bool:
-        """Whether it may have one more."""
+        """Tells whether the rule may have one more clip now."""
         while self.had and elapsed - self.had[0] >= HOUR:
             self.had.popleft()
         if len(self.had) >= self.most:

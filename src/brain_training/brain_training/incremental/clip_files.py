@@ -29,7 +29,7 @@ class ClipProblem(RuntimeError):
 
 
 class Name(NamedTuple):
-    """What a clip's name says; ``hardness`` is 0 to 1."""
+    """Fields of a clip's file name; ``hardness`` is 0 to 1."""
 
     robot: str
     drive: str
@@ -44,7 +44,7 @@ class Name(NamedTuple):
 
 
 def name_of(file: str) -> Name | None:
-    """What a file's name says; None: it is no clip's."""
+    """Parses the name of a clip's file; None: the file is no clip."""
     found = _NAME.fullmatch(file)
     if found is None or int(found[5]) > 100:
         return None

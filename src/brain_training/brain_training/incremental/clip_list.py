@@ -100,5 +100,5 @@ def held_out(clips: Sequence[Clip], labels: str, tell: Tell) -> dict[str, list[W
 
 
 def kept_back(drive: str) -> bool:
-    """Whether a drive that could be trained on is kept for the choice of the threshold: one in five."""
+    """Tells whether a drive that could be trained on is kept for the choice of the threshold: one in five is."""
     return hashlib.sha256(drive.encode("utf-8", "surrogateescape")).digest()[0] % 5 == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether new weights are better than those in use, on the same held-out pictures: a paired interval over drives.
+"""Comparison of new weights with those in use, on the same held-out pictures: a paired interval over drives.
 
 Pictures of one drive, or room, resemble each other, so what is drawn again and again is drives, each with what both
 networks came to in it. A gain that a few drives make by chance has an interval that reaches below 0.
@@ -39,7 +39,7 @@ class Gain(NamedTuple):
 
 
 def counts(network: Any, threshold: float, drives: Sequence[Sequence[Way]]) -> np.ndarray:
-    """What a folded network finds right, finds wrongly, and misses: int [drives, 3]."""
+    """Counts the right, wrong and missed detections of a folded network: int [drives, 3]."""
     found = []
     for ways in drives:
         tally = test_on(network, ways)
@@ -72,7 +72,7 @@ def compare(new: np.ndarray, old: np.ndarray, *, draws: int = DRAWS, seed: int =
 
 
 class Verdict(NamedTuple):
-    """Whether the new weights are better, and why that is said."""
+    """Verdict on new weights: ``better`` than those in use or not, and the reason."""
 
     better: bool
     why: str

@@ -105,7 +105,7 @@ class Deploying(NamedTuple):
             raise WorkerProblem(f"cannot write {target}: {error.strerror or error}") from error
 
     def _ask(self, *words: str) -> Any:
-        """What a verb of ``brain fleet`` tells. Raises WorkerProblem."""
+        """Runs a verb of ``brain fleet`` and returns its JSON. Raises WorkerProblem."""
         where = [*(("--cloud", self.cloud) if self.cloud else ()),
                  *(("--secure", str(self.secure)) if self.secure else ())]
         try:

@@ -18,7 +18,7 @@ from brain_training.task import stream
 
 
 class Found(NamedTuple):
-    """What came of a recording: its name, clips by rule, and what no share was left for, by rule."""
+    """Clips of a recording: its name, clips by rule, finds that no share was left for, by rule, and topics it lacks."""
 
     recording: str
     clips: dict[str, int]

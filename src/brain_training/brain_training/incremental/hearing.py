@@ -28,7 +28,7 @@ class Hearing:
         self._began = 0.0
 
     def heard(self, topic: str, at: float, message: Any) -> Heard | None:
-        """What a message of a topic says, at ``at`` (s); None: no rule is about it."""
+        """Turns a message of a topic, heard at ``at`` (s), into what rules judge; None: no rule is about it."""
         if topic == OBJECTS:
             told = (float(one.confidence) for one in message.objects)
             return Looked(at, tuple(one for one in told if math.isfinite(one)), self._threshold)

@@ -16,7 +16,7 @@ OLD_ROOMS = 2_000_000   # first seed of train of these rooms; the weights that s
 
 
 class Course(NamedTuple):
-    """How it goes on: steps, clips of a step, Adam's rate, and the share of old clips (0 to below 1)."""
+    """Hyperparameters: steps, clips of a step, Adam's learning rate, and the share of old clips (0 to below 1)."""
 
     steps: int = STEPS
     batch: int = BATCH

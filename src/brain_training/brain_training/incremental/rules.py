@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pictures of a robot are hard ones: named rules, pure functions of what the brain says anyway.
+"""Rules that find a robot's hard pictures: named, pure functions of what the brain says anyway.
 
 A rule is shown something that was heard and the one of its kind before it, and says how hard what the camera saw around
 then is: 0 (nothing to learn from here) to 1. Whatever a message holds, a rule raises nothing.
@@ -20,7 +20,7 @@ ENDED = {GoalStatus.STATE_WRONG: "wrong", GoalStatus.STATE_NOT_FOUND: "failed"}
 
 
 class Looked(NamedTuple):
-    """What vision told of a picture: when (s), how sure it was of each thing, and from which confidence on it tells."""
+    """Detections in a picture: time (s), confidence of each thing, and the threshold from which on vision tells it."""
 
     at: float
     confidences: tuple[float, ...]
@@ -28,14 +28,14 @@ class Looked(NamedTuple):
 
 
 class Acted(NamedTuple):
-    """What became of a command: when (s), and whether the brainstem's reflex changed it."""
+    """Outcome of a command: time (s), and whether the brainstem's reflex changed it."""
 
     at: float
     reflex: bool
 
 
 class Stood(NamedTuple):
-    """How the goal stood: when (s), which, its state (``GoalStatus.STATE_*``), and for how long it was pursued (s)."""
+    """Status of the goal: time (s), goal, state (``GoalStatus.STATE_*``), and for how long it was pursued (s)."""
 
     at: float
     goal: int
@@ -78,7 +78,7 @@ def failed(now: Heard, before: Heard | None) -> float:
 
 
 def _has_ended(now: Heard, before: Heard | None, state: int) -> bool:
-    """Whether a goal has come to that state; it is said again and again."""
+    """Tells whether a goal has just come to that state, which is said again and again."""
     if not isinstance(now, Stood) or now.state != state:
         return False
     return not (isinstance(before, Stood) and (before.goal, before.state) == (now.goal, now.state))

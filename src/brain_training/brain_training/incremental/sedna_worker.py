@@ -18,7 +18,7 @@ class WorkerProblem(RuntimeError):
 
 
 def told(name: str, option: Path | str | None, flag: str) -> str:
-    """What an option says, or else the variable that Sedna's manager sets.
+    """Returns the value of an option, or else of the environment variable that Sedna's manager sets.
 
     Raises:
         WorkerProblem: neither does.

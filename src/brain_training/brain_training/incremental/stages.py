@@ -74,7 +74,7 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
 
 
 def training_of(path: Path) -> dict[str, Any]:
-    """How a weight file says that it was made; empty where it does not.
+    """Reads from a weight file's metadata how it was trained; empty where the file does not say.
 
     Raises:
         WeightsError: it cannot be read.
@@ -106,7 +106,7 @@ def _loaded(path: Path) -> tuple[Any, float]:
 
 
 def paths_of(listed: Path, root: Path | None) -> list[Path]:
-    """What a list names. Raises WorkerProblem."""
+    """Reads a list of clips and returns their paths. Raises WorkerProblem."""
     try:
         return clip_list.read(listed, root)
     except OSError as error:
@@ -114,7 +114,7 @@ def paths_of(listed: Path, root: Path | None) -> list[Path]:
 
 
 class Compared(NamedTuple):
-    """What an evaluation came to: in the held-out drives (None: there are none), in the old rooms, and what follows."""
+    """Result of an evaluation: gain in the held-out drives (None: there are none), in the old rooms, and verdict."""
 
     held: Gain | None
     plain: Gain

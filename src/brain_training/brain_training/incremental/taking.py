@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet has learned together, as a weight file that robots take: with a threshold, and how it was made."""
+"""Weight file that robots take, of what a fleet has learned together: with a threshold, and how it was made."""
 from __future__ import annotations
 
 import hashlib

@@ -11,7 +11,7 @@ from brain_training.lifelong.descriptor import Descriptor
 
 
 class Allocated(NamedTuple):
-    """What windows were taken for.
+    """Task that windows of pictures were taken for.
 
     Attributes:
         task: name, or None: unknown.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which task's weights a robot wants, by what its camera shows while it drives; it does not change its mind at once."""
+"""Choice of a task, and so of weights, by what a robot's camera shows while it drives; it is not changed at once."""
 from __future__ import annotations
 
 from typing import Mapping

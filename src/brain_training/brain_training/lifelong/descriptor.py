@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pictures of one task look like: a normal distribution of windows' numbers, and how far off still is usual.
+"""Descriptor of a task's pictures: a normal distribution of windows' numbers, and how far off still is usual.
 
 The covariance of few windows is drawn towards its diagonal as Ledoit and Wolf propose (A well-conditioned estimator for
 large-dimensional covariance matrices, Journal of Multivariate Analysis 88, 2004, equations 2 and 14), on numbers of

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Penalty:
-    """What holds weights.
+    """Penalty of elastic weight consolidation (EWC), which holds weights near those after the last task.
 
     Attributes:
         fisher: by name, as the weights.
@@ -34,7 +34,7 @@ class Penalty:
     strength: float
 
     def of(self, network: nn.Module) -> Tensor:
-        """What is added to the loss."""
+        """Computes the term that is added to the loss."""
         return self.strength / 2 * torch.stack([
             (self.fisher[name] * (value - self.anchor[name]).square()).sum()
             for name, value in network.named_parameters()]).sum()

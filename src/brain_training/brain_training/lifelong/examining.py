@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well vision finds what held-back clips show, by their labels: the simulator's clips and recorded ones alike.
+"""Examination of vision on held-back clips, by their labels: the simulator's clips and recorded ones alike.
 
 The last picture of each clip is scored, after the network has seen those before it. Objects are what the columns'
 labels say. Where they leave a column open, a thing that is found there is neither right nor wrong.
@@ -24,7 +24,7 @@ _ANGLES = column_angles().numpy()
 
 
 def objects_of(labels: Labels) -> list[SeenObject]:
-    """What the labels [SLOTS, COLUMNS] of one picture say that it shows."""
+    """Lists the objects that the labels [SLOTS, COLUMNS] of one picture say it shows."""
     seen = {(int(labels.color[at]), int(labels.shape[at]), float(labels.bearing[at])):
             (float(labels.distance[at]), float(labels.width[at])) for at in map(tuple, np.argwhere(labels.color >= 0))}
     return [SeenObject("", COLORS[color], SHAPES[shape], bearing, distance, bearing, distance, CLEAR_PIXELS, 0.0, width)
@@ -32,7 +32,7 @@ def objects_of(labels: Labels) -> list[SeenObject]:
 
 
 def _told(found: Found, objects: Sequence[SeenObject], labels: Labels) -> bool:
-    """Whether the labels say if something is right."""
+    """Tells whether the labels say if a detection is right or wrong."""
     if any(COLORS.index(one.color) == found.color and SHAPES.index(one.shape) == found.shape
            and abs(one.camera_bearing - found.bearing) < WITHIN for one in objects):
         return True

@@ -30,7 +30,7 @@ Weights = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Steps:
-    """How a task is learned.
+    """Hyperparameters by which a task is learned.
 
     Attributes:
         steps: how many.
@@ -197,7 +197,7 @@ def task_seed(seed: int, number: int) -> int:
 
 
 def matrix_figures(matrix: Sequence[Sequence[float]]) -> dict[str, float]:
-    """What a matrix R[i][j], F1 of task j after task i was learned, comes to.
+    """Computes the figures of a matrix R[i][j], F1 of task j after task i was learned.
 
     ``backward`` is backward transfer, the mean over tasks but the last of R[last][j] - R[j][j] (Lopez-Paz and Ranzato,
     Gradient episodic memory for continual learning, NeurIPS 2017, equation 3). ``forgetting`` is the mean over the same

@@ -24,7 +24,7 @@ NEW, FURTHER, KEPT = "new", "further", "kept"
 
 
 class Learned(NamedTuple):
-    """What came of it.
+    """Result of learning a task.
 
     Attributes:
         task: that was learned.
@@ -142,7 +142,7 @@ def exported(library: Library, name: str) -> tuple[Any, dict[str, Any], dict[str
 
 
 def _described(known: Task | None, windows: np.ndarray, rate: float, seed: int) -> Descriptor:
-    """What its pictures look like, with those of before."""
+    """Makes a task's descriptor of its new windows and, where the task is known, those of before."""
     if known is not None:
         windows, rate = np.concatenate([known.descriptor.windows, windows]), known.descriptor.rate
     if len(windows) > MOST_WINDOWS:

@@ -107,7 +107,7 @@ class Library:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """What was learned, the oldest first: ``task``, ``what``, and ``f1`` of all tasks then, by name."""
+        """History of learning, the oldest first: ``task``, ``what``, and ``f1`` of all tasks then, by name."""
         return list(self._history)
 
     def _path(self, name: str) -> Path:
@@ -144,5 +144,5 @@ def _is_line(one: Any) -> bool:
 
 
 def descriptors(tasks: Mapping[str, Task]) -> dict[str, Descriptor]:
-    """What the pictures of tasks look like, by name."""
+    """Returns the descriptors of tasks' pictures, by name."""
     return {name: task.descriptor for name, task in tasks.items()}

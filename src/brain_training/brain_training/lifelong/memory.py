@@ -37,7 +37,7 @@ class Reservoir:
         self._clips = [] if clips is None else [one(clips, number) for number in range(kept)]
 
     def __len__(self) -> int:
-        """How many clips are kept."""
+        """Returns the number of clips that are kept."""
         return len(self._clips)
 
     def add(self, clips: Clips) -> None:
@@ -53,7 +53,7 @@ class Reservoir:
 
     @property
     def clips(self) -> Clips:
-        """What is kept, [clips, frames, ...]; raises ValueError where there is none."""
+        """Clips that are kept, [clips, frames, ...]; raises ValueError where there is none."""
         return stacked(self._clips)
 
 

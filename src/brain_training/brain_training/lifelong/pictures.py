@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures look like in a few numbers, without any label: colors of what is above and below, contrast, and hues.
+"""Features of pictures, a few numbers without any label: colors of what is above and below, contrast, and hues.
 
 They are cheap (a robot computes them beside all else) and say little about what stands where. NumPy alone is needed.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where pictures of a task come from: a folder of a robot's recordings, or a look of the simulator, to try things out.
+"""Sources of a task's pictures: a folder of a robot's recordings, or a look of the simulator, to try things out.
 
 A look is written ``look:hue=0.25,light=0.9,tint=1/0.85/0.65``, each as :class:`brain_training.looks.Look` has it; with
 ``rooms=`` and ``first=`` for how many rooms, and the seed of the first.
@@ -105,7 +105,7 @@ class Simulated:
 
 
 def source(text: str, labels: str, seed: int, every: float = EVERY) -> Source:
-    """What a person named.
+    """Makes the source of pictures that a person named.
 
     Args:
         text: a folder, or a look.

@@ -193,7 +193,7 @@ def stage(which_one: Annotated[str, typer.Argument(metavar="STAGE", help="train,
 
 
 def _said(found: Allocated) -> str:
-    """What pictures were taken for, for a person."""
+    """Says in one line, for a person, which task pictures were taken for, and the distances to the nearest tasks."""
     nearest = sorted(found.ratios.items(), key=lambda pair: pair[1])[:5]
     told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in nearest)
     taken = f"taken for {found.task}" if found.task is not None else "unknown"

@@ -43,7 +43,7 @@ class Micro(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a value is where it crosses a cut.
+    """Layout of a value where it crosses a cut.
 
     Attributes:
         shape: of the tensor.
@@ -181,7 +181,7 @@ class Said:
 
 
 def asked(task: Task, batch: tuple[Tensor, ...], rng: np.random.Generator) -> int:
-    """How many micro-steps a task's loss asks a network for; 0 where it does not say."""
+    """Returns the number of micro-steps for which a task's loss asks a network; 0 where it does not say."""
     asking = _Asking()
     try:
         task.loss(asking, batch, rng)      # type: ignore[arg-type]

@@ -68,12 +68,12 @@ class ReaderChain(Chain):
         return self._inside(micro)[0].T[:, :, None].float()
 
     def _often(self, spikes: Tensor, micro: Micro) -> Tensor:
-        """How often each neuron fired within sentences."""
+        """Counts the spikes of each neuron within sentences."""
         return (spikes * self._weight(micro)).sum((0, 1, 2))
 
     @staticmethod
     def _inside(micro: Micro) -> tuple[Tensor, Tensor, Tensor]:
-        """Which bytes are within a length, where the stream from the back has each, and lengths."""
+        """Returns the mask of bytes within a length, where the stream from the back has each, and lengths."""
         text, lengths = micro.batch[:2]
         place = torch.arange(text.shape[1], device=text.device)
         return place < lengths[:, None], (lengths[:, None] - 1 - place).clamp(min=0), lengths

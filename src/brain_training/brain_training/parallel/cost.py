@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a form of training costs and saves, counted: bytes that a rank holds and sends, steps in a second."""
+"""Costs and savings of a form of training, counted: bytes that a rank holds and sends, steps in a second."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ def of_tensors(tensors: Iterable[Tensor | None]) -> int:
 
 
 def held(network: nn.Module, optimizer: torch.optim.Optimizer) -> Held:
-    """What a rank holds after a step, before its gradients are dropped."""
+    """Counts the bytes that a rank holds after a step, before its gradients are dropped."""
     states = getattr(optimizer, "optim", optimizer).state.values()      # of ZeroRedundancyOptimizer its own part
     return Held(of_tensors(network.parameters()), of_tensors(p.grad for p in network.parameters()),
                 of_tensors(value for state in states for value in state.values() if isinstance(value, Tensor)
@@ -41,7 +41,7 @@ def held(network: nn.Module, optimizer: torch.optim.Optimizer) -> Held:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one training came to.
+    """Costs of one training: memory, bytes sent, and speed.
 
     Attributes:
         plan, backend: as told.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trainers of several ranks have in common: who they are, their checkpoints, and what it costs."""
+"""Base of the trainers of several ranks: who they are, their checkpoints, and what it costs."""
 from __future__ import annotations
 
 import tempfile
@@ -69,7 +69,7 @@ class Costed(Trainer):
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def agreed(self, due: bool) -> bool:
-        """What rank 0 says: all of them have to be there."""
+        """Returns the decision of rank 0, at all ranks: all of them have to be there."""
         return self.world.agreed(due)
 
     def save(self) -> None:
@@ -90,11 +90,11 @@ class Costed(Trainer):
             self._folder.wait()
 
     def parts(self) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """What this rank holds, or, where the folder is not shared, the whole."""
+        """Returns the state that this rank holds, or, where the folder is not shared, the whole."""
         return self.own() if self._sharded else self.states()
 
     def own(self) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """What this rank holds of the network and of the optimizer's state: what several hold is written by one."""
+        """Returns this rank's part of the network and of the optimizer's state; one rank writes what several hold."""
         return self.network.state_dict(), self.optimizer.state_dict()
 
     def write(self, tensors: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -138,13 +138,13 @@ class Costed(Trainer):
                 raise CheckpointError(str(error).replace(str(path), str(self._place))) from error
 
     def loaded(self, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a checkpoint of several ranks has for this one; all ranks call it."""
+        """Loads this rank's part of a checkpoint of several ranks; all ranks call it."""
         return load(folder, self.room, self.world)
 
     # -- what it costs ---------------------------------------------------------------------------------------------
 
     def cost(self) -> Cost:
-        """What it cost and saved; all ranks call it after :meth:`run`."""
+        """Gathers the costs and savings of the training from all ranks; all of them call it after :meth:`run`."""
         done = max(1, self.step - self._first)
         took = time.monotonic() - self._begun
         sent, counted = self.world.sent()
@@ -159,6 +159,6 @@ class Costed(Trainer):
                     tuple(row[3] for row in rows), counted, done / took, self.notes)
 
     def whole_held(self, optimizers: Sequence[int]) -> Held:
-        """What one process would hold, where ranks hold so much of the optimizer's state."""
+        """Computes what one process would hold, where ranks hold so much of the optimizer's state."""
         size = sum(p.numel() * p.element_size() for p in self.network.parameters())
         return Held(size, size, max(optimizers))

@@ -130,7 +130,7 @@ class DataParallelTrainer(Costed):
         return Lost(lost.value, torch.cat([part[:size] for part, size in zip(parts, self._sizes)]))
 
     def whose(self) -> str:
-        """Which rank's samples made it."""
+        """Names the ranks whose samples made a loss or gradient that is no number."""
         wrong = ", ".join(map(str, self.ranks.wrong()))
         return f", by what rank {wrong} of {self.ranks.size} made of its samples" if wrong else ""
 

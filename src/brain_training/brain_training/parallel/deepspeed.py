@@ -71,7 +71,7 @@ class _Config:
             del self._found[key]
 
     def wrong(self, why: str) -> PlanError:
-        """What is wrong with the file."""
+        """Makes the PlanError that says what is wrong with the file."""
         return PlanError(f"--deepspeed-config {self.path}: {why}")
 
     def left(self) -> list[str]:
@@ -155,7 +155,7 @@ def taken(how: How, path: Path, *, zero_given: bool, world: int | None) -> tuple
 
 
 def _compressed(config: _Config, zero: int) -> str | None:
-    """What gradients are sent as; bf16 with zero=2 and 3 has no counterpart."""
+    """Returns the type that gradients are sent as; bf16 with zero=2 and 3 has no counterpart."""
     if zero >= 2:
         return None
     sent = config.text("communication_data_type", ("bf16", "bfp16", "fp32"))
@@ -166,7 +166,7 @@ def _compressed(config: _Config, zero: int) -> str | None:
 
 
 def _offload(config: _Config, agree: Any, how: How) -> tuple[str | None, Path | None]:
-    """Where the optimizer's state is kept."""
+    """Returns where the optimizer's state is kept: the value of ``--offload``, and the folder."""
     key = "zero_optimization.offload_optimizer"
     device = config.text(f"{key}.device", ("none", "cpu", "nvme"))
     place = config._found.pop(f"{key}.nvme_path", None)

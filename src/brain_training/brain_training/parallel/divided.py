@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a network of somebody's own is divided over ranks: its class names who knows."""
+"""Division of a user's own network over ranks: its class names the class that knows how."""
 from __future__ import annotations
 
 from typing import Any

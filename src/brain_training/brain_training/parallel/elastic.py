@@ -51,7 +51,7 @@ ENDED, CLOSED = 1, 4    # statuses of an agent: a rank said why; the training of
 
 @dataclass(frozen=True)
 class Spec:
-    """What an agent is told.
+    """Settings of an agent.
 
     Attributes:
         least, most: agents.
@@ -160,7 +160,7 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 def first(endpoint: str, run: str) -> bool:
-    """Whether no other agent has begun this training at a store.
+    """Registers the begin of this training at a store, and tells whether no other agent has done so before.
 
     Raises:
         TrainingError: the store does not answer.

@@ -35,7 +35,7 @@ from brain_regions.columns import packed, packed_size, parts, unpacked
 
 
 class Gathering:
-    """What the ranks of a group exchange for layers that are split by columns.
+    """Exchange among the ranks of a group for layers that are split by columns.
 
     Args:
         group: of torch.distributed, of any backend that has all_gather, reduce_scatter and all_reduce for the device;
@@ -59,7 +59,7 @@ class Gathering:
         return self     # a group is no thing to copy
 
     def own(self, columns: int) -> slice:
-        """Which of ``columns`` are this rank's. Raises ValueError where there are fewer than ranks."""
+        """Returns the slice of ``columns`` that is this rank's. Raises ValueError where there are fewer than ranks."""
         return parts(columns, self.size)[self.rank]
 
     # -- what autograd knows of ------------------------------------------------------------------------------------

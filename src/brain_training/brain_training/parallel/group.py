@@ -71,7 +71,7 @@ class Ranks(Together):
         return self._near
 
     def posts(self) -> Posts | None:
-        """What takes messages from one rank to another; None: not all are neighbours. All ranks call it, once each."""
+        """Makes posts for messages between ranks; None: not all are neighbours. All ranks call it, once each."""
         if self.backend != "gloo" or self.size < 2:
             return None
         return met(self.rank, self.size, self._gathered, PATIENCE, Posts)
@@ -123,7 +123,7 @@ class Ranks(Together):
         return self._beside
 
     def told(self, data: bytes | None, source: int = 0) -> bytes:
-        """What rank 0, or another one, has, at all ranks; None: it has nothing, and the answer is empty."""
+        """Broadcasts the bytes of ``source`` to all ranks; None: it has nothing, and the answer is empty."""
         size = self._here(torch.tensor([-1 if data is None else len(data)]))
         dist.broadcast(size, group=self.group, group_src=source)
         if int(size) <= 0:
@@ -133,7 +133,7 @@ class Ranks(Together):
         return tensor.cpu().numpy().tobytes()
 
     def agreed(self, flag: bool) -> bool:
-        """What rank 0 says."""
+        """Broadcasts the flag of rank 0, and returns it at all ranks."""
         if self.near is not None:
             return bool(self.gather(torch.tensor([int(flag)]))[0])
         tensor = self._here(torch.tensor([int(flag)]))
@@ -141,7 +141,7 @@ class Ranks(Together):
         return bool(tensor)
 
     def hook(self, compress: bool) -> Any:
-        """How DistributedDataParallel sums a bucket of gradients; it divides by the number of ranks, this does not."""
+        """Makes a hook for DistributedDataParallel that sums a bucket of gradients, and does not divide by ranks."""
         def summed(_, bucket):      # torch looks at annotations, and wants classes, not their names
             tensor = bucket.buffer()
             if compress:
@@ -170,7 +170,7 @@ class Ranks(Together):
 
 
 class InOrder(ReduceScatter):
-    """How ``fully_shard`` sums gradients: the sum, not the mean; in the order of ranks where asked for.
+    """Reduce-scatter of ``fully_shard``: the sum of gradients, not the mean; in the order of ranks where asked for.
 
     Args:
         ranks: whose gradients are summed.

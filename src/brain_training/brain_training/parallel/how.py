@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How several processes train: the plan, and what else the command line says of it."""
+"""Options of a training by several processes: the plan, and what else the command line says of it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MICROBATCHES = 8
 
 @dataclass(frozen=True)
 class How:
-    """How it is trained by several.
+    """Options of a training by several processes.
 
     Attributes:
         plan: sizes of the forms; None: one process.
@@ -79,7 +79,7 @@ class How:
 
     @property
     def parallel(self) -> bool:
-        """Whether several processes train."""
+        """True where a plan is given, so that several processes train."""
         return self.plan is not None
 
     def check(self, device: str) -> None:
@@ -212,7 +212,7 @@ class How:
 
 
 def agents(text: str) -> tuple[int, int]:
-    """How many agents from ``MIN:MAX``. Raises PlanError where it is not that."""
+    """Parses ``MIN:MAX``, the numbers of agents. Raises PlanError where it is not that."""
     least, _, most = text.partition(":")
     if not all(one.isascii() and one.isdigit() and len(one) <= 6 for one in (least, most)):
         raise PlanError(f"--elastic {text[:40]} cannot be; give the least and the most agents, as 1:4")

@@ -43,7 +43,7 @@ class Kept:
 
 
 def handed(kept: Kept | None, ranks: Ranks, source: int) -> Kept:
-    """What one rank keeps, at all ranks; all of them call it.
+    """Broadcasts what one rank keeps to all ranks; all of them call it.
 
     Args:
         kept: by this rank; None: nothing, and it is not ``source``.
@@ -95,7 +95,7 @@ class KeepingTrainer(_Alone):
         return Kept(self.step, {**tensors, **_copies(own)}, json.dumps(values), generators.states())
 
     def stands(self) -> Kept:
-        """Where it stands, whatever ended the step that is under way: after the last one that was done."""
+        """Returns the state after the last step that was done, whatever ended the step that is under way."""
         between = self._kept is None or self._kept.step != self.step
         return self._copied() if between or self._kept is None else self._kept
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is raised where another rank has gone, and how it is known."""
+"""Error that is raised where another rank has gone, and how backends' errors of this kind are recognized."""
 from __future__ import annotations
 
 import torch.distributed as dist
@@ -15,6 +15,6 @@ class LostRank(TrainingError):
 
 
 def lost(error: BaseException) -> bool:
-    """Whether an error says that another rank has gone."""
+    """Tells whether an error says that another rank has gone."""
     return type(error).__module__.startswith("brain_collectives") or isinstance(error, dist.DistError) or (
         not isinstance(error, TrainingError) and any(sign in str(error) for sign in SIGNS))

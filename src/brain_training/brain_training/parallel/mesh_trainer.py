@@ -140,11 +140,11 @@ class MeshTrainer(DataParallelTrainer):
 
     @property
     def _shared(self) -> bool:
-        """Whether gradients are parts of those of own columns, and not summed up by their norm as wholes."""
+        """True where gradients are parts of those of own columns, and not summed up by their norm as wholes."""
         return self.how.plan is not None and self.how.plan.zero >= 2 and not self.how.exact
 
     def _local(self, grad: Tensor) -> Tensor:
-        """What this rank takes the norm of."""
+        """Returns the tensor that this rank takes the norm of."""
         if not isinstance(grad, DTensor):
             return grad
         return grad.to_local() if self._shared else grad.full_tensor().contiguous()
@@ -161,7 +161,7 @@ class MeshTrainer(DataParallelTrainer):
         return torch.where(which > 0, squares.sqrt(), norms)
 
     def whose(self) -> str:
-        """Which replica's samples made it; of a pipeline the last stage alone knows."""
+        """Names replicas whose samples made a loss or norm no number; of a pipeline the last stage knows."""
         wrong = torch.zeros(self.ranks.size)
         wrong[self.ranks.wrong()] = 1.0
         who = sum(self.world.gather(wrong)).nonzero().flatten().tolist()    # type: ignore[union-attr]

@@ -52,11 +52,11 @@ class Neighbours:
         self._note = bytearray(1)
 
     def short(self, tensor: Tensor) -> bool:
-        """Whether :meth:`gather` takes it."""
+        """Tells whether :meth:`gather` takes a tensor: on the CPU, of at most ``SHORT`` bytes."""
         return tensor.device.type == "cpu" and 0 < tensor.numel() * tensor.element_size() <= SHORT
 
     def fits(self, tensor: Tensor) -> bool:
-        """Whether :meth:`sum_` and :meth:`sum_part` take it."""
+        """Tells whether :meth:`sum_` and :meth:`sum_part` take a tensor: on the CPU, of at most ``ROOM`` bytes."""
         return tensor.device.type == "cpu" and 0 < tensor.numel() * tensor.element_size() <= ROOM
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
@@ -125,7 +125,7 @@ class Neighbours:
         return room
 
     def _room(self, rank: int, like: Tensor) -> Tensor:
-        """Where a rank has laid a tensor of the shape and type of another one."""
+        """Returns the shared memory where a rank has laid a tensor of the shape and type of another one."""
         begin = self._turn * ROOM
         data = self._rooms[rank][begin:begin + like.numel() * like.element_size()]
         return data.view(like.dtype).view(like.shape)

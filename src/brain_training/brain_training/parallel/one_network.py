@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trainers have in common whose ranks share one network: each has the whole batch and a part of the weights."""
+"""Base of trainers whose ranks share one network: each has the whole batch and a part of the weights."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -32,7 +32,7 @@ TORCH = "2.13"      # whose stages and schedules are built on
 
 
 class Sent(NamedTuple):
-    """What the stages of this rank have sent.
+    """Traffic of the stages of this rank: bytes that they have sent.
 
     Attributes:
         forward, backward: bytes.
@@ -57,7 +57,7 @@ def chain(task: Task, network: nn.Module) -> Chain:
 
 
 def one_by_one(of: Chain, micros: list[Micro]) -> Lost:
-    """What a pipeline comes to, by one process: each micro-batch forward and back; gradients are added to."""
+    """Computes in one process what a pipeline does: each micro-batch forward and back; gradients are added to."""
     of.begin(len(micros))
     values, hard = [], []
     for micro in micros:
@@ -232,7 +232,7 @@ class Pipeline:
         return values
 
     def sent(self) -> Sent:
-        """What the own stages have sent so far."""
+        """Sums up what the own stages have sent so far."""
         stages = [stage for _, built in self._built.values() for stage in built]
         total = {what: sum(stage.bytes[what] for stage in stages) for what in ("forward", "backward", "forward_floats")}
         return Sent(*total.values(), {stage.stage_index: stage.most for stage in stages})

@@ -168,7 +168,7 @@ class PackedStage(PipelineStage):
                 else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)]
 
     def _is_here(self, stage: int) -> bool:
-        """Whether a stage is one of this rank's, which hands its values over."""
+        """Tells whether a stage is one of this rank's, which hands its values over."""
         return self.stage_index_to_group_rank[stage] == self.group_rank
 
     def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
@@ -240,7 +240,7 @@ class PackedStage(PipelineStage):
 
 
 class _Later:
-    """What torch waits for as soon as it has asked.
+    """Work handle that is done at once: torch waits for it as soon as it has asked.
 
     Its schedules of several stages would hold a rank up at each action until its neighbours have done theirs, also
     where what they send is needed much later. :class:`PackedStage` waits where it is needed.
@@ -285,7 +285,7 @@ def to_bytes(values: list[Tensor], kinds: list[Kind]) -> Tensor:
 
 
 def from_bytes(message: Tensor, kinds: list[Kind]) -> list[Tensor]:
-    """What :func:`to_bytes` packed, as torch's default type of floats.
+    """Unpacks what :func:`to_bytes` packed, as torch's default type of floats.
 
     Raises:
         ValueError: these are not so many bytes.

@@ -68,7 +68,7 @@ class PipelineTrainer(OneNetwork):
         return squares.sqrt()
 
     def own(self) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """What the own stages have, and what is of none."""
+        """Returns the state of the own stages, and of what belongs to no stage."""
         found, owner = self.optimizer.state_dict(), self.pipeline.owner
         names = {id(parameter): name for name, parameter in self.network.named_parameters()}
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]

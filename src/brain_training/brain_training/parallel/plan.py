@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``--parallel dp=2,zero=3`` asks for: sizes of each form, and which trainer does it."""
+"""Plan of ``--parallel dp=2,zero=3``: sizes of each form, and which trainer does it."""
 from __future__ import annotations
 
 import importlib
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def world(self) -> int:
-        """How many ranks train; servers are none of them."""
+        """Number of ranks that train; servers are none of them."""
         return self.dp * self.pp * self.tp
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Plan:
         return replace(self, dp=max(1, ranks // (self.pp * self.tp)))
 
     def check_batch(self, batch: int, accumulate: int = 1, microbatches: int = 1) -> str:
-        """What there is to be told of a step's batch: nothing, or that parts differ in size.
+        """Checks a step's batch, and returns what there is to be told: nothing, or that parts differ in size.
 
         Raises:
             PlanError: there are more parts than samples, or more micro-batches than samples of a rank of ``dp``.

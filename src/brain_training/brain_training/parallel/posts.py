@@ -44,7 +44,7 @@ class Posts:
         self._asked: dict[int, deque[Receipt]] = {other: deque() for other in peers}
 
     def sending(self, parts: Sequence[Tensor]) -> Callable[..., Sent]:
-        """What sends tensors of the CPU, of one type and [n] each, as one message.
+        """Makes a function that sends tensors of the CPU, of one type and [n] each, as one message.
 
         It is called as :func:`torch.distributed.isend` is by torch's schedules, whatever tensor they give. It raises
         RuntimeError where the other rank is gone.
@@ -103,7 +103,7 @@ class Posts:
         receipt.done = True
 
     def _place(self, to: int, size: int) -> int | None:
-        """Where a message may lie: behind the newest, or at the beginning; None: nowhere now."""
+        """Finds the offset where a message may lie: behind the newest, or at the beginning; None: nowhere now."""
         lying = self._lying[to]
         if not lying:
             return 0 if size <= self._span else None

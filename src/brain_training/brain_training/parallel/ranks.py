@@ -36,17 +36,17 @@ LOST = 3            # status of a rank that lost another one, and has nothing to
 
 
 def started() -> bool:
-    """Whether this process is a rank."""
+    """Tells whether this process is a rank."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def silent() -> bool:
-    """Whether another process tells what there is to be told."""
+    """Tells whether another process prints what there is to be told, so that this one is silent."""
     return started() and (os.environ["RANK"] != "0" or REPORT in os.environ)
 
 
 def first() -> bool:
-    """Whether this process is rank 0, or none."""
+    """Tells whether this process is rank 0, or no rank at all."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -195,7 +195,7 @@ def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
 
 def reports(report: Path) -> dict[int, Path]:
-    """What ranks have told, by their numbers."""
+    """Finds the files in which ranks have reported, by rank."""
     return {int(path.suffix[1:]): path for path in report.parent.glob(f"{report.name}.*") if path.suffix[1:].isdigit()}
 
 
@@ -204,12 +204,12 @@ def _told(report: Path) -> dict[int, dict[str, Any]]:
 
 
 def causes(report: Path) -> list[tuple[int, str]]:
-    """What ranks told that was no consequence of what another one did."""
+    """Returns the errors, with their ranks, that were no consequence of another rank's error."""
     return [(rank, str(its["error"])) for rank, its in _told(report).items() if "error" in its and not its["lost"]]
 
 
 def why(report: Path, ranks: int, statuses: dict[int, int]) -> str:
-    """Why ranks failed: what one of them told that was no consequence, or who was killed."""
+    """Explains the failure of ranks: by an error that was no consequence of another's, or by who was killed."""
     found, told = causes(report), _told(report)
     if found:
         rank, error = found[0]

@@ -18,7 +18,7 @@ FEWEST = 2      # workers, where the plan has no dp
 
 
 def folder_of(checkpoint: Path) -> Path:
-    """What the servers of a training keep, beside where its checkpoint would be."""
+    """Returns the folder of the servers' state of a training, beside where its checkpoint would be."""
     return checkpoint.with_suffix(SERVERS)
 
 
@@ -69,7 +69,7 @@ class Served:
         return found.network
 
     def report(self) -> dict[str, Any]:
-        """What it cost, for JSON; ``sent``: B of gradients that workers have pushed."""
+        """Returns the costs, for JSON; ``sent``: B of gradients that workers have pushed."""
         return self._told
 
 

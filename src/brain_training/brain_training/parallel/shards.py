@@ -59,7 +59,7 @@ class Turns:
             self._back.release()
 
     def swap(self, number: int, given: Any) -> list[Any]:
-        """What all parts give, in their order."""
+        """Hands over a part's value, waits for those of all others, and returns all, in the order of parts."""
         self._given[number] = given
         self._back.release()
         self._go[number].acquire()
@@ -106,12 +106,12 @@ class Shards(Together):
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """Which part runs."""
+        """Index of the part that runs, from 0."""
         return getattr(self._local, "rank", 0)
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many parts there are."""
+        """Number of parts; 1 outside of :meth:`run`."""
         return self.count if self._within else 1
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
@@ -209,6 +209,6 @@ class ShardsTrainer(Trainer):
         return found
 
     def whose(self) -> str:
-        """Which shard's samples made it."""
+        """Names the shards whose samples made a loss or gradient that is no number."""
         wrong = ", ".join(map(str, self._shards.wrong()))
         return f", by what shard {wrong} of {self._shards.count} made of its samples" if wrong else ""

@@ -28,7 +28,7 @@ _N = TypeVar("_N", bound="Split")
 
 
 class Share(NamedTuple):
-    """How a parameter or buffer is split.
+    """Split of a parameter or buffer: dimension and columns.
 
     Attributes:
         dim: in which dimension, by its columns (or rows).
@@ -59,7 +59,7 @@ Splits = dict[str, Share]
 
 
 class Split(nn.Module, ABC):
-    """What the split networks have in common.
+    """Base of the split networks.
 
     Attributes:
         whole_class: what a gathered network is.
@@ -95,10 +95,10 @@ class Split(nn.Module, ABC):
 
     @abstractmethod
     def _plan(self) -> Splits:
-        """Which weights are split, of the whole network."""
+        """Returns which weights are split, of the whole network, and how."""
 
     def _settle(self) -> None:
-        """Whatever else depends on the own columns."""
+        """Adapts whatever else depends on the own columns."""
 
     def tensor(self, name: str) -> Tensor:
         """The own part of a parameter or buffer."""
@@ -149,7 +149,7 @@ class Handing(Split):
         return whole
 
     def _shared(self, x: Tensor) -> Tensor:
-        """What all ranks have, for the own columns of each."""
+        """Returns the spikes that all ranks have, for the own columns of each."""
         found = getattr(x, "shared", None)
         return found if found is not None else self.gathering.copied(x)
 

@@ -102,7 +102,7 @@ class SplitReader(Handing, SpikingReader):
         return _Normal.apply(rows, gain, bias, place and place[1:])
 
     def place(self, rows: Tensor) -> Place | None:
-        """Where the columns of ``rows`` stand in their layer; None: they are all of it."""
+        """Returns the place of the columns of ``rows`` in their layer; None: they are all of it."""
         columns = getattr(self.sizes, self._layer)
         return None if rows.shape[-1] == columns else (-1, self.gathering.own(columns).start, columns)
 

@@ -21,7 +21,7 @@ from brain_training.whole import Whole
 
 
 def bounds(count: int, size: int) -> list[int]:
-    """Where each of ``size`` parts of ``count`` things begins, and where the last ends: the first ones have one more.
+    """Computes where each of ``size`` parts of ``count`` things begins and the last ends: the first ones have one more.
 
     It is the split of :func:`numpy.array_split`.
     """
@@ -81,7 +81,7 @@ class Together(Whole):
 
     @property
     def single(self) -> bool:
-        """Whether what this rank makes now is no part, see :meth:`apart`."""
+        """True while what this rank makes is no part, see :meth:`apart`."""
         return self._apart
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Together:

@@ -8,7 +8,7 @@ from brain_training.task import Lost, Task, stream
 
 
 def of_whole(task: Task, lost: Lost, samples: int) -> Lost:
-    """What the loss of a part of so many samples is of the whole batch; a task that counts has said it already."""
+    """Makes the loss of a part of so many samples that of the whole batch; a task that counts has done so already."""
     if task.counts:
         return lost
     (value,) = task.whole.means(samples, lost.value)

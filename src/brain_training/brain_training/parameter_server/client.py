@@ -50,7 +50,7 @@ class RefusedError(TrainingError):
 
 
 class Pulled(NamedTuple):
-    """What one server has.
+    """Answer of one server to a pull.
 
     Attributes:
         header: a ``PullHeader``.
@@ -374,7 +374,7 @@ class Servers:
         self.links[0].ask("PushCurriculum", lambda: _stream(CurriculumPart, header, parts))
 
     def pull_curriculum(self) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
-        """What server 0 has of it: the step before which it was so, tensors and values."""
+        """Pulls the curriculum from server 0: the step before which it was so, tensors and values."""
         header, data = self.links[0].read("PullCurriculum", self.member)
         like = {spec.name: torch.empty(tuple(spec.shape), dtype=wire.DTYPES[spec.dtype]) for spec in header.tensors}
         return int(header.step), wire.decode(header.tensors, data, like), json.loads(header.values)

@@ -82,7 +82,7 @@ def read_keys(identity: str, where: Path | None = None, *, serves: bool = False)
 
 
 def why_not(address: str, keys: Keys | None) -> str | None:
-    """Why a server does not let this worker in, with the remedy; None: nobody listens, or it cannot be said."""
+    """Finds why a server does not let this worker in, with the remedy; None: nobody listens, or it cannot be said."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -128,7 +128,7 @@ def why_not(address: str, keys: Keys | None) -> str | None:
 
 
 def _unfit(keys: Keys) -> str:
-    """What a server that closes the link, which is all that it says, finds wrong with a certificate."""
+    """Guesses what a server finds wrong with a certificate: it closes the link, and says no more."""
     if keys.pair.ends < datetime.now(timezone.utc):
         return f"it has ended on {keys.pair.ends:%Y-%m-%d}"
     if not keys.pair.signed_by(Pair(b"", keys.authority)):

@@ -190,7 +190,7 @@ class Durable:
         self._checkpoint_if_due()
 
     def keep_curriculum(self, step: int, values: str, tensors: Mapping[str, Tensor]) -> None:
-        """What the task has learned about its samples; raises Refused where it cannot be written."""
+        """Keeps the curriculum, on disk where there is a folder; raises Refused where it cannot be written."""
         if self._folder is not None:
             try:
                 checkpoint.save(self._folder / f"{self._label}.curriculum", tensors, {"step": step, "values": values})

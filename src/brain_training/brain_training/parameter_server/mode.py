@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When gradients are applied: all workers' together, each worker's at once, or at once while not too old."""
+"""Modes of applying gradients: all workers' together, each worker's at once, or at once while not too old."""
 from __future__ import annotations
 
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mode:
-    """How workers and steps go together.
+    """Mode of applying gradients: how workers and steps go together.
 
     Attributes:
         together: a step has the gradients of all workers, each of its part of the samples; else each step is one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server holds which parameter."""
+"""Placement of parameters on servers."""
 from __future__ import annotations
 
 import hashlib

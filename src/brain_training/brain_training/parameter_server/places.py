@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is a worker, and which steps they have been given."""
+"""Places of workers, and the steps that are dealt out to them."""
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -99,7 +99,7 @@ class Deal:
         self.given[step] = rank, epoch
 
     def done(self, step: int) -> bool:
-        """Whether a step has been applied, or lost."""
+        """Tells whether a step has been applied, or lost."""
         return step < self._all or step in self._done
 
     def finish(self, step: int) -> None:
@@ -111,7 +111,7 @@ class Deal:
             self._all += 1
 
     def ahead(self) -> int:
-        """How far the next step is before the oldest one that is still to come."""
+        """Counts the steps from the oldest one that is still to come to the next one that is dealt out."""
         return self.next - min(self.given, default=self.next)
 
     def held_by(self, rank: int) -> list[int]:

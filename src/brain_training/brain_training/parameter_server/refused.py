@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a server does not do what it was asked for."""
+"""Refusals: reasons for which a server does not do what it was asked for."""
 from __future__ import annotations
 
 

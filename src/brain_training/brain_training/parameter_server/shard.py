@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one server holds: its parameters, the optimizer's state for them, and the pushes of the step to come.
+"""Shard of one server: its parameters, the optimizer's state for them, and the pushes of the step to come.
 
 It does not write or talk: the same calls in the same order give the same bits, which is what a log is replayed by.
 """
@@ -36,7 +36,7 @@ def largest_norm(dtype: torch.dtype, workers: int) -> float:
 
 
 def about(task: Task, seed: int) -> dict[str, Any]:
-    """What workers and servers of one training agree about."""
+    """Returns the identity of a training, on which workers and servers have to agree."""
     return json.loads(json.dumps({"task": task.name, "network": task.which, "seed": seed, "size": task.size,
                                   "recipe": asdict(task.recipe)}))
 
@@ -88,7 +88,7 @@ class Shard:
 
     @property
     def finished(self) -> bool:
-        """Whether no step is to come."""
+        """True where no step is to come."""
         if not self.steps:
             return False
         if self.version >= self.steps or self.mode.together:
@@ -270,7 +270,7 @@ class Shard:
         return self._sum
 
     def check_norm(self, step: int, norm: float) -> bool:
-        """Whether a step is done already; raises Refused where it cannot be done with this norm."""
+        """Checks a step's norm; True: the step is done already. Raises Refused where it cannot be done with it."""
         if step < self.version:
             return True
         if step > self.version or self.missing():

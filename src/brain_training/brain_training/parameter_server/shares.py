@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the workers of a step in mode sync tell each other while they compute it, by way of server 0.
+"""Shares of sums that the workers of a step in mode sync exchange while they compute it, by way of server 0.
 
 A loss that counts, or a batch normalization, needs sums over the whole batch: each worker gives its part of them, round
 by round, and gets those of all in the order of ranks. Parts are a function of the step, so a worker that comes in
@@ -51,7 +51,7 @@ class Shares:
         return [found[rank] for rank in range(self._workers)] if len(found) == self._workers else None
 
     def known(self, step: int, rank: int) -> int:
-        """How many rounds from the first on a worker has given."""
+        """Counts the rounds, from the first on, for which a worker has given its parts."""
         number = 0
         while step == self._step and rank in self._rounds.get(number, {}):
             number += 1
@@ -59,7 +59,7 @@ class Shares:
 
     async def answer(self, request: Any, rank: int, shard: Shard, waits: Callable[[Any], Any],
                      tell_all: Callable[[], Any]) -> Any:
-        """What server 0 says to a worker's parts.
+        """Answers a worker's parts, as server 0.
 
         Args:
             request: ``Parts``.
@@ -115,12 +115,12 @@ class Served(Together):
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """Which part this is."""
+        """Index of this part, from 0."""
         return self.member.rank if self._inside and self.member is not None else 0
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many parts there are."""
+        """Number of parts."""
         return self._count if self._inside else 1
 
     @contextmanager

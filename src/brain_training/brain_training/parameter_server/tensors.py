@@ -28,7 +28,7 @@ class WrongTensor(ValueError):
 
 
 def spec_of(name: str, value: Tensor, kept: int = 0) -> Any:
-    """What is said of a tensor before its bytes."""
+    """Makes the header of a tensor, which stands before its bytes."""
     return TensorSpec(name=name, dtype=NAMES[value.dtype], shape=value.shape, kept=kept)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step costs on the wire: push, norm, step and pull of a parameter server beside gloo's all_reduce of as much.
+"""Timing of a step on the wire: push, norm, step and pull of a parameter server beside gloo's all_reduce of as much.
 
 ``python -m brain_training.parameter_server.timing`` prints medians in ms as JSON. Nothing is trained: the gradients are
 random, and the server does with them what it does with others.

@@ -35,7 +35,7 @@ TOLD = (CheckpointError, OSError, TrainingError, ValueError)
 
 
 class Served(NamedTuple):
-    """What a training with servers came to.
+    """Result of a training with servers.
 
     Attributes:
         network: with the servers' weights, on the CPU.
@@ -53,7 +53,7 @@ class Served(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What each process is told; all of it can be pickled.
+    """Settings that each process is given; all of it can be pickled.
 
     Attributes:
         task: class of the task, with its network, whether it is quick, and its recipe.

@@ -176,7 +176,7 @@ class ServedTrainer(Trainer):
         return WholeLoss(self.task, network)
 
     def whose(self) -> str:
-        """Whose samples made a loss that is no number."""
+        """Names the workers whose samples made a loss or gradient that is no number."""
         if not self.mode.together:
             return f" at worker {self.rank}"
         wrong = ", ".join(map(str, self._whole.wrong()))
@@ -243,7 +243,7 @@ class ServedTrainer(Trainer):
         return norm
 
     def _of_step(self, step: int) -> list[Any]:
-        """What workers reported of a step of mode sync, by rank."""
+        """Returns workers' reports of a step of mode sync, by rank."""
         count = self.servers.workers
         found = self._reports[step * count:(step + 1) * count]
         if [(one.step, one.rank) for one in found] != [(step, rank) for rank in range(count)]:
@@ -255,7 +255,7 @@ class ServedTrainer(Trainer):
         return float(self._of_step(step)[0].loss)       # all have that of the whole batch
 
     def _together(self, step: int, indices: Sequence[int]) -> Lost:
-        """What all workers made of a step, in the order of its samples."""
+        """Joins the losses and hardness of all workers for a step, in the order of its samples."""
         told = self._of_step(step)
         if len(indices) < len(told):
             told = told[:1]         # each made all of it

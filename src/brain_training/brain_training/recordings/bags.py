@@ -36,7 +36,7 @@ class Heard(NamedTuple):
 
 
 def file_of(path: Path) -> Path:
-    """What to open of a recording: its folder, its file, or the one file in a folder whose recording was cut off.
+    """Finds what to open of a recording: its folder, its file, or the one file in the folder of a cut-off recording.
 
     Raises:
         RecordingError: it is no bag, or the folder has several files and does not say in which order.
@@ -134,7 +134,7 @@ class Bag:
 
 @contextmanager
 def _torn(path: Path) -> Iterator[None]:
-    """Whatever reading a broken file raises, in one line."""
+    """Turns whatever reading a broken file raises into a RecordingError of one line."""
     try:
         yield
     except RecordingError:

@@ -98,7 +98,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _listed(folder: Path, names: set[str] | None) -> _Listed:
-    """What ``recordings.json`` says; ``names``: of what is there, None: of one recording only."""
+    """Reads ``recordings.json``; ``names``: of the recordings that are there, None: of one recording only."""
     file = folder / LIST
     if not file.exists():
         return _Listed({}, PICTURES, Mount())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot itself found out about things: goals that it reached, and where it stood before something else.
+"""Outcomes of a robot's goals: those that it reached, and where it stood before something else.
 
 A goal says what is sought, its status how it ended, and the odometry where. A thing right before a robot that has
 reached its goal is what was sought, whatever earlier looks at it told: it stands there and has looked again. Before a
@@ -21,7 +21,7 @@ ENDS = (GoalStatus.STATE_REACHED, GoalStatus.STATE_WRONG)
 
 
 class Outcome(NamedTuple):
-    """How a goal ended.
+    """End of a goal.
 
     Attributes:
         stamp: ns.
@@ -74,7 +74,7 @@ def decided(things: Sequence[Thing], odometry: Odometry, ended: Sequence[Outcome
 
 
 def _before(thing: Thing, pose: tuple[float, float, float]) -> float | None:
-    """How far a thing is (m); None where the robot does not stand before it."""
+    """Measures the distance to a thing (m); None where the robot does not stand before it."""
     x, y = thing.x - pose[0], thing.y - pose[1]
     away = math.hypot(x, y)
     aside = math.remainder(math.atan2(y, x) - pose[2], 2.0 * math.pi)

@@ -62,7 +62,7 @@ class Thing:
 
     @property
     def sound(self) -> bool:
-        """Whether it was looked at well, and the looks agree."""
+        """True where the thing was looked at well, and the looks agree."""
         return bool(self.looks >= LOOKS and self.weight >= WEIGHT and self.kinds.any()
                     and self.kinds.max() >= AGREE * self.kinds.sum())
 
@@ -161,6 +161,6 @@ class OwnLabels:
 
 
 def _apart(seen: Any, bearing: float, distance: float) -> float:
-    """How far what was told is from a place; below 1 it is there. Looks tell directions better than distances."""
+    """Measures how far a look is from a place; below 1 it is there. Looks tell directions better than distances."""
     ahead, aside = seen.distance * math.cos(seen.bearing - bearing), seen.distance * math.sin(seen.bearing - bearing)
     return max(abs(aside) / ASIDE, abs(ahead - distance) / (ASIDE + FARTHER * distance))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorded picture shows: objects as the network's own camera would see them, and labels of its columns."""
+"""Views of recorded pictures: objects as the network's own camera would see them, and labels of its columns."""
 from __future__ import annotations
 
 import io
@@ -24,7 +24,7 @@ MOST_PIXELS = 2**26     # of a compressed picture; what says that it has more is
 
 
 class Mount(NamedTuple):
-    """Where a camera sits in base_link: m ahead, and the direction it looks in (rad)."""
+    """Mount of a camera in base_link: m ahead, and the direction it looks in (rad)."""
 
     ahead: float = 0.15
     yaw: float = 0.0

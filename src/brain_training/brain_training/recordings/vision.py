@@ -68,7 +68,7 @@ class Recorded(Recipe):
 
 
 def recipe(plain: Recipe, bags: Bags) -> Recorded:
-    """What trains on recordings with as many clips as ``plain`` has.
+    """Makes a recipe that trains on recordings with as many clips as ``plain`` has.
 
     Raises:
         RecordingError: a recording cannot be used, or one of the splits has none.
@@ -107,7 +107,7 @@ class Pool:
         self._order = np.zeros(0, int)
 
     def __len__(self) -> int:
-        """How many clips there are."""
+        """Returns the number of clips."""
         return self._count
 
     def take(self, number: int) -> Clips:

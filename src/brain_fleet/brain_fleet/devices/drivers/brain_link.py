@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How drivers of what is on the brain's own router reach it."""
+"""Zenoh sessions for drivers of what is on the brain's own router."""
 from __future__ import annotations
 
 import contextlib
