@@ -64,7 +64,7 @@ def plan(below: Below, settings: Settings) -> Plan:
 
 
 def _attempt(old: list[Mapping[str, Any]]) -> int:
-    """How often the whole job was started again."""
+    """Number of times that the whole job was started again."""
     found = re.fullmatch(r"Attempt(\d{1,6})", str((conditions.find(old, RESTARTED) or NO_SETTINGS).get("reason")))
     return int(found[1]) if found else 0
 
