@@ -44,7 +44,7 @@ def run(context: typer.Context,
     check_folder(state_dir, "--state-dir")
     from brain_runtime.runs import state_home
     from brain_runtime.command_lines import arguments
-    from brain_runtime.crew import CrewError, refuse_twice, router_endpoint
+    from brain_runtime.supervised_brain import StartError, refuse_twice, router_endpoint
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
     from brain_runtime.resolve import refuse_nameless, resolve_region
@@ -70,7 +70,7 @@ def run(context: typer.Context,
         if found.profile:
             where = f"{number}{found.namespace.rstrip('/').replace('/', '_')}_{found.name}.params.yaml"
             profile = [write_parameters({found.name: found.profile}, state_home() / "joined" / where)]
-    except (GraphError, RobotError, CrewError, NoRouter, OSError) as error:
+    except (GraphError, RobotError, StartError, NoRouter, OSError) as error:
         fail(str(error))
     except (ParameterError, RosArgsError, NameProblem, SessionProblem) as error:
         fail(str(error), 2)     # as the region's process would, to which these belong

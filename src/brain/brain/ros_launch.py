@@ -30,7 +30,7 @@ from brain.launch_router import plan  # noqa: E402
 from brain_runtime.launching import (  # noqa: E402
     ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, planned, rviz_settings)
 from brain.preflight import find_executable  # noqa: E402
-from brain_wire import shown  # noqa: E402
+from brain_wire import safe_text  # noqa: E402
 from brain_runtime.dry_run import lines  # noqa: E402
 from brain_runtime.graphs import names_of  # noqa: E402
 from brain_runtime.run import keeper  # noqa: E402
@@ -65,7 +65,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
         said = [LogInfo(msg=f"warning: {warning}") for warning in whole.resolved.warnings]
         if value["dry_run"] == "true":
             wanted = {node.name for node in whole.nodes} if only else None
-            return [*said, LogInfo(msg="\n".join(map(shown.line, lines(whole.resolved, wanted))))]
+            return [*said, LogInfo(msg="\n".join(map(safe_text.line, lines(whole.resolved, wanted))))]
         nodes = [node.settings() for node in whole.nodes]
         rviz = [rviz_settings(value["namespace"], sim_time)] if value.get("rviz") == "true" else []
         for settings in nodes:

@@ -34,7 +34,7 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
     except ValueError as error:
         fail(str(error), 2)
     from brain_runtime.listen import Ear
-    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, shown
+    from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, safe_text
 
     speaker: Speaker | None = None
     begin = time.monotonic()
@@ -54,8 +54,9 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
     if as_json:
         tell_json({"text": text, **answer.__dict__}, None)
     else:
-        tell(shown.line(f"{answer.state or 'not taken up'} after {answer.seconds:.1f} s"
-                        + (f": {answer.reason}" if answer.reason else "")), "green" if answer.status == 0 else "red")
+        text = f"{answer.state or 'not taken up'} after {answer.seconds:.1f} s" + (
+            f": {answer.reason}" if answer.reason else "")
+        tell(safe_text.line(text), "green" if answer.status == 0 else "red")
     raise typer.Exit(answer.status)
 
 

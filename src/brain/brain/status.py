@@ -10,7 +10,7 @@ from brain_runtime.command.options import (
     Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
 from brain_runtime.report import (
     EDGES_FOOTER, edges_report, edges_table, footer, here_lines, input_lines, reason_lines, report, table)
-from brain_wire.shown import line
+from brain_wire.safe_text import line
 
 WINDOW = 1.5        # s of listening where nothing else is said
 REFRESH = 0.5       # s between two pictures of --watch

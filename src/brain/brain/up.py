@@ -88,8 +88,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     use_security(secure)
     from brain_runtime import secured
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import (
-        Crew, CrewError, group_child, refuse_twice, region_children, router_child, router_endpoint)
+    from brain_runtime.supervised_brain import (
+        SupervisedBrain, StartError, group_child, refuse_twice, region_children, router_child, router_endpoint)
     from brain_runtime.graph import NO_WORLD, GraphError
     from brain_runtime.graphs import names_of
     from brain_runtime.inspect_graph import inspect_graph
@@ -97,8 +97,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.run import keeper
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.endings import on_ending
-    from brain_wire.refusal import malformed, open_to_a_network
-    from brain_wire.waking import Flag
+    from brain_wire.connect_errors import malformed, open_to_a_network
+    from brain_wire.wakeup import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
     stop = Flag()
@@ -142,11 +142,11 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             together = resolved.grouped
             children = [*([own_router] if own_router else []), *region_children(resolved, **how),
                         *([group_child(resolved, **how, tick=tick)] if together else [])]
-            crew = Crew(children, run / "logs", endpoint, namespace, external=resolved.external, grouped=together,
-                        on_event=lambda e: console.tell(
-                            f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.name} {e.kind}: {e.text}",
-                            style=COLORS.get(e.kind)))
-        except (GraphError, RobotError, CrewError, NoRouter, SessionProblem, NameProblem, OSError) as error:
+            supervised = SupervisedBrain(children, run / "logs", endpoint, namespace, external=resolved.external,
+                                         grouped=together, on_event=lambda e: console.tell(
+                                             f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.name} {e.kind}: {e.text}",
+                                             style=COLORS.get(e.kind)))
+        except (GraphError, RobotError, StartError, NoRouter, SessionProblem, NameProblem, OSError) as error:
             if stop.is_set():   # what it waited for has had the same Ctrl-C
                 raise typer.Exit(INTERRUPTED) from None
             fail(str(error))
@@ -162,15 +162,15 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                 "state_dir": str(state_dir.absolute()), "regions": [region.node for region in resolved.started],
                 "warnings": warnings}
         try:
-            crew.start(stop=stop)
+            supervised.start(stop=stop)
             spoken = (_spoken(world != NO_WORLD, endpoint, secure, number, namespace) if resolved.hears_sentences
                       else None)
-            _attend(crew, console, begin, spoken, stop, told if as_json else None)
-        except (NoRouter, NameProblem, CrewError) as error:
+            _attend(supervised, console, begin, spoken, stop, told if as_json else None)
+        except (NoRouter, NameProblem, StartError) as error:
             if not stop.is_set():
                 fail(str(error))
         finally:
-            crew.stop()
+            supervised.stop()
 
 
 def _wait_for_the_last(domain: int, console: Any, stop: Any) -> None:
@@ -205,7 +205,7 @@ def _tell_dry(resolved: Any, as_json: bool) -> None:
         tell(line)
 
 
-def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: Any, told: dict | None
+def _attend(supervised: Any, console: Any, begin: float, spoken: Spoken | None, stop: Any, told: dict | None
             ) -> None:
     """Waits for control, says what is true of it, and goes on until the end.
 
@@ -218,15 +218,15 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
         took = time.monotonic() - begin     # without what is waited for here
         words, hint = "", ""
         if spoken is not None:
-            words = rooms.example(crew, SHOWN, stop) if spoken.simulated else ""
+            words = rooms.example(supervised, SHOWN, stop) if spoken.simulated else ""
             hint = (f" In another terminal: {spoken.command(words)}." if words else
                     f" In another terminal: {spoken.command('find the red ball')}, or what there is.")
-        console.tell(f"{crew.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
+        console.tell(f"{supervised.control()} after {took:.1f} s.{hint} Ctrl-C here ends the brain.", style="green")
         return words
 
-    ready = crew.wait(PATIENCE, lambda: crew.ready() or crew.hopeless(), stop) and not crew.hopeless()
+    ready = supervised.wait_ready(PATIENCE, stop=stop)
     took = time.monotonic() - begin
-    missing = [] if ready else crew.missing()
+    missing = [] if ready else supervised.missing()
     words = tell_control() if ready else ""
     if not ready and not stop.is_set():
         for line in missing:
@@ -234,11 +234,11 @@ def _attend(crew: Any, console: Any, begin: float, spoken: Spoken | None, stop: 
     if told is not None:
         from brain_wire.observers import guarded
 
-        guarded(tell_json, "printing JSON")({**told, "ready": ready, "under_control": ready and crew.has_brainstem,
-                                             "seconds": round(took, 2), "example": words, "missing": missing}, None)
+        guarded(tell_json, "printing JSON")({**told, "ready": ready,
+                                             "under_control": ready and supervised.has_brainstem, "seconds": round(took, 2), "example": words, "missing": missing}, None)
     while not stop.is_set():
-        crew.round()
-        if not ready and crew.ready():
+        supervised.round()
+        if not ready and supervised.ready():
             ready = True
             tell_control()
     console.tell("ending")

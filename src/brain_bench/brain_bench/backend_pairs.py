@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from brain_bench.bench_scale import pss
-from brain_runtime.crew import Crew
+from brain_runtime.supervised_brain import SupervisedBrain
 from brain_runtime.edge_ear import EdgeEar
 
 HOSTS = ("zenoh", "torch")
@@ -37,16 +37,17 @@ class Watcher:
         self.memory = 0         # bytes (PSS) of all processes, at most
         self.edges: dict[str, list[Any]] = {}
 
-    def look(self, crew: Crew) -> None:
+    def look(self, supervised: SupervisedBrain) -> None:
         """Called again and again."""
         if self._ear is None:
-            self._ear = EdgeEar(crew.node)
+            self._ear = EdgeEar(supervised.node)
         self._ear.take()
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + LOOK
-        processes = family([pid for name in crew.supervisor.names if (pid := crew.supervisor.pid(name)) is not None])
+        supervisor = supervised.supervisor
+        processes = family([pid for name in supervisor.names if (pid := supervisor.pid(name)) is not None])
         self._last = now, {pid: took for pid in processes if (took := core_time(pid)) is not None}
         self._first = self._first or self._last
         self.memory = max(self.memory, sum(map(memory_of, processes)))

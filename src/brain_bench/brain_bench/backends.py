@@ -44,7 +44,7 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
     from brain_bench.plotting import check
     from brain_runtime.command.saved import provenance
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 
@@ -74,7 +74,7 @@ def backends(quick: Annotated[bool, typer.Option("--quick", help="Fewer repetiti
             if name in wanted:
                 with timed(name):
                     found[name] = measure()
-    except (GraphError, CrewError, NoRouter, SessionProblem, ScaleProblem, TimeoutError, OSError) as error:
+    except (GraphError, StartError, NoRouter, SessionProblem, ScaleProblem, TimeoutError, OSError) as error:
         fail(str(error))
     if pictures is not None:
         from brain_bench import backend_picture

@@ -34,12 +34,12 @@ def _bench() -> None:
 def alone() -> tuple[Any, str, int]:
     """For who measures a brain of its own, which nobody else reaches: its end, its router's endpoint and its domain.
 
-    The end is a :class:`brain_wire.waking.Flag` that SIGINT and SIGTERM set.
+    The end is a :class:`brain_wire.wakeup.Flag` that SIGINT and SIGTERM set.
     """
     import signal
 
     from brain_runtime.command.options import use_domain
-    from brain_wire.waking import Flag
+    from brain_wire.wakeup import Flag
 
     stop = Flag()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -152,7 +152,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
     from brain_bench import bench_brain
     from brain_eval.results import cpu
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 
@@ -161,7 +161,7 @@ def whole(seconds: Annotated[float, typer.Option(min=5, help="How long it is at 
         try:
             found = bench_brain.measure(Path(folder), seconds=seconds, split="val", seed=seed, domain=domain, stop=stop,
                                         endpoint=endpoint, console=Terminal(stderr=True))
-        except (GraphError, CrewError, NoRouter, SessionProblem, OSError) as error:
+        except (GraphError, StartError, NoRouter, SessionProblem, OSError) as error:
             logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("logs/*.log"))
             fail(f"{error}; the logs end: {logs}")
     if as_json:

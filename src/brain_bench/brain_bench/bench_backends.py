@@ -77,7 +77,7 @@ def joined(brain: ToyBrain, stop: Any, tell: Tell) -> dict[str, Any]:
     before = {name: brain.pid(name) for name in brain.names}
     begin = time.monotonic()
     if brain.host == "torch":
-        brain.crew.stop()
+        brain.supervised.stop()
         with toys("torch", stop, {**TOYS, "newcomer": JOINED}) as larger:
             took = time.monotonic() - begin
             restarted = [name for name in before if larger.pid(name) != before[name]]

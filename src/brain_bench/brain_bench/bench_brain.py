@@ -48,7 +48,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
                 spoken += 1
             ended = any(s.state in ended_in for s in stage.round())
         facts = stage.facts()
-        torch = {name: _has_torch(stage.crew.supervisor.pid(name)) for name in facts["pss_mb"]}
+        torch = {name: _has_torch(stage.supervised.supervisor.pid(name)) for name in facts["pss_mb"]}
     finally:
         stage.close()
     others = [mb for name, mb in facts["pss_mb"].items() if mb is not None and not torch[name]]

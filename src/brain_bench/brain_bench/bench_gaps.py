@@ -50,10 +50,10 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
                 for name in BOUNDS:
                     stage.speaker.say(f"find the {absent[0]} {absent[1]}")
                     _round(stage, SETTLE, lambda: False)
-                    if not _round(stage, AGAIN, stage.crew.ready):
-                        raise TimeoutError("; ".join(stage.crew.missing()) or "the brain is not ready again")
+                    if not _round(stage, AGAIN, stage.supervised.ready):
+                        raise TimeoutError("; ".join(stage.supervised.missing()) or "the brain is not ready again")
                     times = [arrival.received for arrival in commands.take()][-1:]
-                    stage.crew.supervisor.kill(name)
+                    stage.supervised.supervisor.kill(name)
                     killed = time.monotonic()
 
                     def again() -> bool:
@@ -86,7 +86,7 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
     from brain_bench.bench import alone
     from brain_eval.results import cpu
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
 
@@ -95,7 +95,7 @@ def gaps(kills: Annotated[int, typer.Option(min=1, help="Of each of the two.")] 
         try:
             found = measure(Path(folder), kills=kills, endpoint=endpoint, domain=domain,
                             console=Terminal(stderr=True), stop=stop)
-        except (GraphError, CrewError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
+        except (GraphError, StartError, NoRouter, SessionProblem, TimeoutError, OSError) as error:
             fail(str(error))
     report = {name: {"n": len(times), "median": statistics.median(times), "longest": max(times), "bound": BOUNDS[name],
                      "seconds": times} for name, times in found.items()}

@@ -30,7 +30,7 @@ def placement(seconds: Annotated[float, typer.Option(min=2.0, help="How long eac
     runs. Exit status: 1 where a prediction is off by more than 15 %.
     """
     from brain_fleet.placement.files import PlacementProblem
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_runtime.graph import GraphError
     from brain_wire import NoRouter, SessionProblem
     from brain_wire.router import free_port
@@ -40,7 +40,7 @@ def placement(seconds: Annotated[float, typer.Option(min=2.0, help="How long eac
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         try:
             found = compare(Path(folder), seconds, read_plans()[:plans], domain)
-        except (PlacementProblem, CrewError, GraphError, NoRouter, SessionProblem, OSError) as error:
+        except (PlacementProblem, StartError, GraphError, NoRouter, SessionProblem, OSError) as error:
             fail(str(error))
     if as_json:
         tell_json(found)
@@ -94,7 +94,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
 
         brain = PlacedBrain(resolved, tiers_of(plan), plan["place"], folder / label, domain, sentences)
         try:
-            decisions = Decisions(brain.crew.node)
+            decisions = Decisions(brain.supervised.node)
             brain.settle(0.5)
             decisions.times.clear()
 
@@ -102,11 +102,11 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
                 brain.round()
                 decisions.take()
 
-            costs = None if look is None else look(brain.crew.node, round_)
+            costs = None if look is None else look(brain.supervised.node, round_)
             if look is None:
                 _for(seconds, round_)
-            restarts = sum(brain.crew.supervisor.restarts(child) for child in brain.crew.supervisor.names)
-            return {**_told(decisions.times, plan), "first": brain.crew.ear.latency.report()["p50"],
+            restarts = sum(brain.supervised.supervisor.restarts(child) for child in brain.supervised.supervisor.names)
+            return {**_told(decisions.times, plan), "first": brain.supervised.ear.latency.report()["p50"],
                     "restarts": restarts}, costs
         finally:
             brain.close()
@@ -155,10 +155,10 @@ def _for(seconds: float, round_: Any) -> None:
 
 
 def _told(times: list[float], plan: Mapping[str, Any]) -> dict[str, Any]:
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
 
     if len(times) < ENOUGH:
-        raise CrewError(f"{plan.get('what', 'the brain on one tier')}: only {len(times)} pictures came to a command; "
-                        f"give it longer with --seconds, or a quieter machine")
+        raise StartError(f"{plan.get('what', 'the brain on one tier')}: only {len(times)} pictures came to a command; "
+                         f"give it longer with --seconds, or a quieter machine")
     ordered = sorted(times)
     return {"n": len(ordered), "p50": statistics.median(ordered), "p95": ordered[int(0.95 * len(ordered))]}

@@ -19,7 +19,7 @@ from typing import Any, Iterator, Mapping
 from brain_fleet.placement.relay import command as relay_command
 from brain_fleet.placement.tiers import ROBOT, Tiers
 from brain_runtime.run.workload import Workload
-from brain_runtime.crew import ROUTER, Crew, CrewError, region_children
+from brain_runtime.supervised_brain import ROUTER, SupervisedBrain, StartError, region_children
 from brain_runtime.interfaces import GoalStatus
 from brain_runtime.resolved import Resolved
 from brain_runtime.speaker import Speaker
@@ -73,12 +73,12 @@ class PlacedBrain:
             shared = os.environ.get(OVERRIDE_VARIABLE)
             self._stack.callback(_restore, shared)
             os.environ[OVERRIDE_VARIABLE] = ";".join(filter(None, (shared, f"{ENABLED}=false")))
-            self.crew = Crew(children, folder / "logs", _endpoint(ports[ROBOT]), domain=domain)
-            self._stack.callback(self.crew.stop)
-            self.crew.start()
-            if not self.crew.wait(READY, lambda: self.crew.ready() or self.crew.hopeless()) or self.crew.hopeless():
-                raise CrewError("not ready: " + ". ".join(self.crew.missing()))
-            self._speaker = Speaker(self.crew.node)
+            self.supervised = SupervisedBrain(children, folder / "logs", _endpoint(ports[ROBOT]), domain=domain)
+            self._stack.callback(self.supervised.stop)
+            self.supervised.start()
+            if not self.supervised.wait_ready(READY):
+                raise StartError("not ready: " + ". ".join(self.supervised.missing()))
+            self._speaker = Speaker(self.supervised.node)
             self.settle(SETTLE)
         except BaseException:
             self.close()
@@ -86,7 +86,7 @@ class PlacedBrain:
 
     def round(self) -> None:
         """Looks after everything once, and says the next sentence where a goal has ended."""
-        self.crew.round()
+        self.supervised.round()
         if self._ended:
             self._speaker.say(next(self._sentences))
         self._ended = any(status.state in ENDED for status in self._speaker.hear())

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
-from brain_runtime.crew import GROUP, Crew, group_child, region_children, router_child
+from brain_runtime.supervised_brain import GROUP, SupervisedBrain, group_child, region_children, router_child
 from brain_runtime.inspect_graph import inspect_graph
 from brain_wire import Node, messages
 from brain_wire.router import free_port
@@ -63,14 +63,14 @@ class ToyBrain:
         assert router is not None, "the port was free"
         together = resolved.grouped
         begin = time.monotonic()
-        self.crew = Crew([router, *region_children(resolved, **how),
-                          *([group_child(resolved, **how)] if together else [])],
-                         folder / "logs", endpoint, domain=domain, grouped=together)
+        self.supervised = SupervisedBrain([router, *region_children(resolved, **how),
+                                           *([group_child(resolved, **how)] if together else [])],
+                                          folder / "logs", endpoint, domain=domain, grouped=together)
         try:
-            self.crew.start(stop=stop)
-            self.wait(self.crew.ready, "all regions", READY)
+            self.supervised.start(stop=stop)
+            self.wait(self.supervised.ready, "all regions", READY)
         except BaseException:
-            self.crew.stop()
+            self.supervised.stop()
             raise
         self.took = time.monotonic() - begin
         self._ask = self.node.publisher("backends/asked", STRING, FEATURE)
@@ -79,26 +79,26 @@ class ToyBrain:
     @property
     def node(self) -> Node:
         """A node outside the brain."""
-        return self.crew.node
+        return self.supervised.node
 
     def wait(self, condition: Callable[[], Any], what: str, seconds: float = ANSWER) -> None:
         """Looks after the processes until the condition holds. Raises TimeoutError."""
-        if not self.crew.wait(seconds, lambda: bool(condition()), self._stop):
+        if not self.supervised.wait(seconds, lambda: bool(condition()), self._stop):
             raise TimeoutError(f"waited {seconds:g} s in vain for {what} on host {self.host}; "
-                               + "; ".join(self.crew.missing()))
+                               + "; ".join(self.supervised.missing()))
 
     def rest(self, seconds: float) -> None:
         """Looks after the processes for a while."""
-        self.crew.wait(seconds, lambda: False, self._stop)
+        self.supervised.wait(seconds, lambda: False, self._stop)
 
     def beat(self, name: str) -> Any | None:
         """Newest heartbeat of a region; None: it was never heard."""
-        seen = self.crew.ear.regions.get(f"/{name}") if self.crew.ear else None
+        seen = self.supervised.ear.regions.get(f"/{name}") if self.supervised.ear else None
         return None if seen is None else seen.beat
 
     def steps(self) -> dict[str, tuple[float, int]]:
         """By region, when its newest heartbeat came (s, steady) and how many steps it had made."""
-        regions = self.crew.ear.regions if self.crew.ear else {}
+        regions = self.supervised.ear.regions if self.supervised.ear else {}
         return {name: (regions[f"/{name}"].heard, regions[f"/{name}"].beat.step) for name in self.names}
 
     def rates(self, seconds: float) -> dict[str, float]:
@@ -164,7 +164,7 @@ class ToyBrain:
                 if steps != last[one][1]:
                     last[one], moved[one] = (now, steps), now
                 still[one] = max(still[one], now - moved[one])
-            return self.crew.ready() and self.pid(name) != hurt and now - min(moved.values()) < 1.0
+            return self.supervised.ready() and self.pid(name) != hurt and now - min(moved.values()) < 1.0
         self.wait(again, f"{name} after {number.name}", READY)
         return {"back": time.monotonic() - begin, "still": still,
                 "new": [one for one in self.names if self.pid(one) != before[one]]}
@@ -184,14 +184,14 @@ class ToyBrain:
 
     def group(self) -> int | None:
         """Process of rank 0, which stands for all regions outside; None where there is no group."""
-        return self.crew.supervisor.pid(GROUP) if self.host == "torch" else None
+        return self.supervised.supervisor.pid(GROUP) if self.host == "torch" else None
 
     def __enter__(self) -> ToyBrain:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
                  ) -> None:
-        self.crew.stop()
+        self.supervised.stop()
 
 
 @contextlib.contextmanager

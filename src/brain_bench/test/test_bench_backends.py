@@ -12,7 +12,7 @@ import pytest
 from brain_bench import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_picture,
                          backend_scale, backend_sides, backend_trips, bench_backends, toy_brain)
 from brain_bench.outside_peer import NoPeer, OutsidePeer
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 pytestmark = pytest.mark.slow
 SAVED = Path(__file__).resolve().parents[3] / "results" / "backends.json"

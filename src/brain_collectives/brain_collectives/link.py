@@ -29,7 +29,7 @@ from brain_collectives.rendezvous import Place
 from brain_collectives.sent import TO_ALL, Kept
 from brain_collectives.settings import PEERS, Settings
 from brain_wire.session import Session
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 SPACE = "brain_collectives"
 HELLO_EVERY = 0.05      # s between greetings to a rank that has not answered

@@ -12,7 +12,7 @@ from typing import Any, Iterable
 
 from brain_collectives.errors import CollectiveError
 from brain_collectives.header import Header
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 REMEMBERED = 4096       # own calls that a message which comes late is still compared with
 AHEAD = 1 << 16         # messages of one rank that may be kept out of their order, point to point

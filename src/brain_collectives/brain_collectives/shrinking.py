@@ -27,7 +27,7 @@ from brain_collectives.group import Group
 from brain_collectives.header import Header, What, read_ranks, write, write_ranks
 from brain_collectives.link import named
 from brain_collectives.settings import NAME
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 AGAIN = 0.5     # s between proposals, where nothing changes
 LOOK = 0.05     # s between looks for a death

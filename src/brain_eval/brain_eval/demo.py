@@ -41,11 +41,11 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     check_folder(runs, "--runs")
     from brain_eval.shown_stage import ShownStage
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_runtime.graph import GraphError
     from brain_runtime.runs import new_run
     from brain_wire import NameProblem, NoRouter, SessionProblem
-    from brain_wire.waking import Flag
+    from brain_wire.wakeup import Flag
 
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     stop = Flag()
@@ -56,7 +56,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
         folder = claim.folder
         stage = ShownStage(graph, folder, split=split.value, seed=seed, router=router, domain=number, stop=stop,
                            request=room(split.value, seed), console=Terminal(lasting=True, stderr=as_json))
-    except (GraphError, CrewError, SessionProblem, OSError) as error:
+    except (GraphError, StartError, SessionProblem, OSError) as error:
         fail(str(error))
     try:
         stage.start(READY)
@@ -64,7 +64,7 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
         if as_json:
             tell_json({"folder": str(folder.absolute()), "status": status, **summary}, None)
         raise typer.Exit(status)
-    except (NoRouter, NameProblem, CrewError) as error:
+    except (NoRouter, NameProblem, StartError) as error:
         fail("ended" if stop.is_set() else str(error), 130 if stop.is_set() else 1)
     finally:
         stage.close()
@@ -75,7 +75,7 @@ def _play(stage: Any, folder: Path, turn: bool) -> tuple[int, dict[str, Any]]:
     """Plays both sentences; returns the exit status and the summary."""
     from brain_eval.draw import Leg, draw_all
     from brain_eval.results import environment
-    from brain_wire import shown
+    from brain_wire import safe_text
 
     stage.settle(SETTLE)
     legs, outcomes, blames = [], [], []
@@ -98,7 +98,7 @@ def _play(stage: Any, folder: Path, turn: bool) -> tuple[int, dict[str, Any]]:
     recording = stage.recorder.freeze()
     pencil = threading.Thread(target=lambda: drawing.extend(draw_all(folder, recording, legs, targets)),
                               name="pencil")
-    (folder / "summary.json").write_text(shown.as_json(summary, 1) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(safe_text.as_json(summary, 1) + "\n", encoding="utf-8")
     stage.tell("drawing the pictures")
     pencil.start()
     if turn and not stage.stopped:

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_observe.record import Recorder, Spikes
-from brain_wire import shown
+from brain_wire import safe_text
 
 PANEL = (240, 160)      # px, each of the three panels of the moving picture
 CAPTION = 26            # px below them
@@ -232,7 +232,7 @@ class _Writer:
 
 def caption(text: str) -> str:
     """Foreign text as it stands in a picture, in one short line."""
-    return shown.line(text, 80)
+    return safe_text.line(text, 80)
 
 
 def caption_font(size: int) -> tuple[Any, bool]:

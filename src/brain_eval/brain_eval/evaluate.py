@@ -90,11 +90,11 @@ def evaluate(
 
     from brain_eval import ablations, policies, results
     from brain_runtime.command.lacking import PACKAGES, lacks
-    from brain_runtime.crew import CrewError
+    from brain_runtime.supervised_brain import StartError
     from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
     from brain_runtime.group_error import GroupError
-    from brain_wire import shown
+    from brain_wire import safe_text
     from brain_wire import NoRouter
 
     if file is not None and not as_json:    # most likely a suite's name, and another one would be played for minutes
@@ -136,7 +136,7 @@ def evaluate(
         fail(lacks(missing.name) if missing.name in PACKAGES else str(missing), 2)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
-    except (CrewError, NoRouter, GroupError) as error:
+    except (StartError, NoRouter, GroupError) as error:
         fail(str(error))
     summary = results.summary(found)
     sent = results.traffic(found) if energy else {}
@@ -150,9 +150,9 @@ def evaluate(
               **results.environment(suite, graph), "summary": summary, "paired": difference, "results": found}
     if out is not None:
         try:
-            out.write_text(shown.as_json(report, 1) + "\n", encoding="utf-8")
+            out.write_text(safe_text.as_json(report, 1) + "\n", encoding="utf-8")
         except OSError as error:
-            fail(f"cannot write {out}: {error.strerror}; the summary was {shown.as_json(summary)}")
+            fail(f"cannot write {out}: {error.strerror}; the summary was {safe_text.as_json(summary)}")
     if save is not None:
         saved.write(save, {**{k: v for k, v in report.items() if k != "results"},
                            "episodes_kept": results.kept(found)}, {"seed": seed})

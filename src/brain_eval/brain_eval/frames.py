@@ -12,7 +12,7 @@ from brain_observe.introspection import words
 from brain_runtime.constants import goal_state
 from brain_runtime.declared import named
 from brain_runtime.region import Region
-from brain_wire import shown
+from brain_wire import safe_text
 
 WIDE, HIGH = 930, 548                   # px: the frame, without the strips below
 PICTURE = (288, 192)                    # px, the camera's
@@ -133,7 +133,7 @@ class Film:
         return axes
 
     def write(self, left: float, top: float, text: str, size: float = 8.5, **more: Any) -> None:
-        self._figure.text(left / WIDE, 1 - top / self._high, shown.line(text), fontsize=size, va="top",
+        self._figure.text(left / WIDE, 1 - top / self._high, safe_text.line(text), fontsize=size, va="top",
                           parse_math=False, **more)
 
     def _header(self, moment: Moment) -> None:

@@ -14,7 +14,7 @@ from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
-from brain_runtime.crew import Crew, CrewError, group_child, region_children, router_child
+from brain_runtime.supervised_brain import SupervisedBrain, StartError, group_child, region_children, router_child
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graphs import DEFAULT
 from brain_runtime.inspect_graph import inspect_graph
@@ -30,7 +30,7 @@ DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any w
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
              join: Sequence[str] = (), parameters: Mapping[str, Mapping[str, Any]] | None = None,
              ablation: Ablation = NONE, patience: float | None = None, host: str = "zenoh",
-             each_round: Callable[[Crew], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+             each_round: Callable[[SupervisedBrain], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
     Args:
@@ -70,7 +70,8 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
 
 
 def run_episode(episode: Any, children: list[Workload], endpoint: str, logs: Path,
-                together: Sequence[str] = (), each_round: Callable[[Crew], None] | None = None) -> dict[str, Any]:
+                together: Sequence[str] = (), each_round: Callable[[SupervisedBrain], None] | None = None
+                ) -> dict[str, Any]:
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
 
     Args:
@@ -83,43 +84,43 @@ def run_episode(episode: Any, children: list[Workload], endpoint: str, logs: Pat
     begin = time.monotonic()
     referee = Referee(episode.id)
     tally = _Tally()
-    crew = Crew(children, logs, endpoint, on_event=tally.event, domain=DOMAIN, grouped=together)
+    supervised = SupervisedBrain(children, logs, endpoint, on_event=tally.event, domain=DOMAIN, grouped=together)
     try:
-        crew.start()
-        node = crew.node
+        supervised.start()
+        node = supervised.node
         asked = node.publisher("sim/episode", "std_msgs/msg/String", LATCHED)
         verdicts = node.subscription("sim/verdict", "std_msgs/msg/String", LATCHED)
         rooms = node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
         asked.publish(text_message(episode.to_json()))
         shown = _Room(episode, rooms)
-        if not crew.wait(READY, lambda: shown.there() and crew.ready() or crew.hopeless()) or crew.hopeless():
-            raise CrewError("not ready: " + (". ".join(crew.missing()) or "the world does not show the room"))
+        if not supervised.wait_ready(READY, shown.there):
+            raise StartError("not ready: " + (". ".join(supervised.missing()) or "the world does not show the room"))
         heard_on = [node.publisher(topic, "std_msgs/msg/String", LATCHED) for topic in SAID]
-        _for(crew, SETTLE)
+        _for(supervised, SETTLE)
         start, left = time.monotonic(), sorted(episode.script)
         while not referee.done and time.monotonic() - start < episode.time_limit + PATIENCE:
             while left and time.monotonic() - start >= left[0][0]:
                 words = text_message(left.pop(0)[1])
                 for goal in heard_on:
                     goal.publish(words)
-            crew.round()
-            tally.beats(crew.ear)
+            supervised.round()
+            tally.beats(supervised.ear)
             if each_round is not None:
-                each_round(crew)
+                each_round(supervised)
             for message in _decoded(verdicts):
                 referee.hear(message.data)
         result = referee.result(episode)
-        latency = crew.ear.latency.report()
+        latency = supervised.ear.latency.report()
     finally:
-        crew.stop()
+        supervised.stop()
     return {**result, "spikes": round(tally.spikes), "synops": round(tally.synops), "latency": latency,
             "restarts": tally.restarts, "simulated": time.monotonic() - start, "wall": time.monotonic() - begin}
 
 
-def _for(crew: Crew, seconds: float) -> None:
+def _for(supervised: SupervisedBrain, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        crew.round()
+        supervised.round()
 
 
 def _decoded(subscription: Any) -> list[Any]:

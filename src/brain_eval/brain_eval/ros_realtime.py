@@ -23,7 +23,7 @@ from brain_runtime import graphs
 from brain_runtime import heartbeat as beat
 from brain_runtime.ablation import NONE, Ablation
 from brain_runtime.command_lines import value_text
-from brain_runtime.crew import CrewError
+from brain_runtime.supervised_brain import StartError
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
@@ -194,7 +194,7 @@ class _Brain:
                 told = "; ".join(f"{name}: {self._log(name).read_text(errors='replace').strip()[-300:]}"
                                  for name in missing or list(self._children)[:1])
                 why = "; ".join(self.ended()) or f"no heartbeat of {', '.join(missing) or 'nobody'}"
-                raise CrewError(f"not ready: {why}: {told}")
+                raise StartError(f"not ready: {why}: {told}")
 
     def __enter__(self) -> _Brain:
         return self

@@ -48,8 +48,8 @@ class ShownStage(Stage):
 
     def opened(self) -> None:
         """Records from now on, and shows it."""
-        self.recorder = Recorder(self.crew.node)
-        self.view = View(self.crew.ear, self.recorder, self.crew.supervisor.nodes, self._domain, "")
+        self.recorder = Recorder(self.supervised.node)
+        self.view = View(self.supervised.ear, self.recorder, self.supervised.supervisor.nodes, self._domain, "")
         if self.console.is_terminal:
             self._live = Live(console=self.console, auto_refresh=False, transient=True)
             self._live.start()
@@ -103,8 +103,8 @@ class ShownStage(Stage):
         reached = bool(verdict and verdict["success"])
         found = None
         if not reached and not self._stop.is_set():
-            found = str(blame(text, final, verdict, self.crew.ear.trace, self.events[events:],
-                              self.crew.supervisor.log_path))
+            found = str(blame(text, final, verdict, self.supervised.ear.trace, self.events[events:],
+                              self.supervised.supervisor.log_path))
         return {"reached": reached, "seconds": round(verdict["time"] if reached else end - begin, 2),
                 "begin": round(begin, 3), "end": round(end, 3), "verdict": verdict,
                 "object": verdict["object"] if verdict else "",
@@ -120,7 +120,7 @@ class ShownStage(Stage):
             while not (self._stop.is_set() or keyboard.ended):
                 for key in keyboard.poll():
                     if key in keys:
-                        self.tell(f"killing {keys[key]}" if self.crew.supervisor.kill(keys[key])
+                        self.tell(f"killing {keys[key]}" if self.supervised.supervisor.kill(keys[key])
                                   else f"{keys[key]} is not running")
                     elif key.strip():
                         self._say(key.strip())
@@ -143,12 +143,12 @@ class ShownStage(Stage):
         """Figures of the run so far, as plain JSON values."""
         found = self.view.report()
         moved = self.recorder.moved()
-        started = self.recorder.begin - self.begin
+        started, supervisor = self.recorder.begin - self.begin, self.supervised.supervisor
         return {"ready_after": self.ready_after, "moved_after": None if moved is None else round(moved + started, 2),
                 "room": {"split": self._request["split"], "seed": self._request["seed"]},
                 "latency": found["latency"], "regions": found["regions"],
-                "pss_mb": {name: pss(self.crew.supervisor.pid(name)) for name in self.crew.supervisor.names},
-                "restarts": {name: self.crew.supervisor.restarts(name) for name in self.crew.supervisor.names},
+                "pss_mb": {name: pss(supervisor.pid(name)) for name in supervisor.names},
+                "restarts": {name: supervisor.restarts(name) for name in supervisor.names},
                 "events": [e.__dict__ for e in self.events if e.kind != "started"],
                 "invariants": self.recorder.report.get("invariants")}
 

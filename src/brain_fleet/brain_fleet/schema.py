@@ -13,7 +13,7 @@ import re
 from importlib import resources
 from typing import Any, Collection, Mapping
 
-from brain_wire.shown import is_text, quoted
+from brain_wire.safe_text import is_text, quoted
 
 DEEPEST = 32            # lists and objects within each other
 WHOLE = 2**63 - 1       # of a whole number, either way

@@ -25,7 +25,7 @@ from brain_fleet.processes import identity
 from brain_fleet.state.manifests import ManifestProblem, read_manifests
 from brain_fleet.store import Store, StoreProblem
 from brain_runtime.run import subreaper
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 ORDER = """apiVersion: fleet.brain/v1
 kind: Parameters

@@ -16,7 +16,7 @@ from brain_fleet.state.effects import Effects
 from brain_fleet.state.held import Held, Wanted
 from brain_fleet.store import DiskFull, Store
 from brain_wire.router import free_port
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 DIGEST = "sha256:" + "a" * 64
 

@@ -31,7 +31,7 @@ from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
 from brain_wire import Session, open_session
 from brain_wire.router import Router, free_port
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 LARGE = CHUNK // 2      # numbers: several chunks
 PATIENCE = 1.0          # s for an answer; what was cut is asked again

@@ -16,7 +16,7 @@ from brain_runtime.constants import control_mode, goal_state
 from brain_runtime.interfaces import Control
 from brain_runtime.report import footer, report, table
 from brain_runtime.sights import place, thing
-from brain_wire import shown
+from brain_wire import safe_text
 
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
 
@@ -84,12 +84,12 @@ class View:
         """Renders for Rich what to show now."""
         found = self.report()
         words = Table.grid(padding=(0, 1))
-        words.add_row(Text("sees", style="bold"), Text(shown.line(seen(self._recorder))))
-        words.add_row(Text("wants", style="bold"), Text(shown.line(wanted(self._recorder, self.status))))
+        words.add_row(Text("sees", style="bold"), Text(safe_text.line(seen(self._recorder))))
+        words.add_row(Text("wants", style="bold"), Text(safe_text.line(wanted(self._recorder, self.status))))
         words.add_row(Text("does", style="bold"), Text(footer(found).split("\n")[0]))
         parts: list[Any] = []
         if self.note:   # on top: of a picture that is higher than the terminal the end is not shown
-            parts.append(Text(shown.block(self.note), style="bold"))
+            parts.append(Text(safe_text.block(self.note), style="bold"))
         parts.append(table(found, live=True))
         if color and self._recorder.picture is not None:
             beside = Table.grid(padding=(0, 2))

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brain_runtime.region import Region, State
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 EVERY = 2.0     # s between two means
 SHORTEST, LONGEST = 0.05, 86_400.0
 OTHER_SIZES = "copies have adaptive states of other sizes, so no mean is made; give them the same parameters"
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class CopiesError(ValueError):
@@ -81,8 +81,8 @@ class Mean:
         found = np.concatenate([*values, [1.0]])
         if np.isfinite(found).all():
             return found
-        seldom(self._region.name, f"the adaptive state of {self._region.name} is not finite; it counts nothing in the "
-                                  f"mean of its copies, and gets theirs")
+        limited_log(self._region.name, f"the adaptive state of {self._region.name} is not finite; it counts nothing in "
+                                       f"the mean of its copies, and gets theirs")
         return np.zeros(self.size + 1)
 
     def taken(self, state: State, total: NDArray[np.float64]) -> State:
@@ -112,7 +112,7 @@ def average(copies: Iterable[tuple[Mean | None, HasState | None]]) -> None:
     """Copies in one process take the mean of their adaptive state; those that are not configured have none."""
     running = [(mean, one) for mean, one in copies if mean is not None and one is not None]
     if len({mean.size for mean, _ in running}) > 1:
-        seldom("sizes", OTHER_SIZES)
+        limited_log("sizes", OTHER_SIZES)
         return
     parts = [mean.part(one.state) for mean, one in running]
     for mean, one in running:

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Iterable, NamedTuple
 
-from brain_wire.hops import Passage
+from brain_wire.latency import Passage
 from brain_wire.messages import clip_utf8
 
 MOST = 64               # edges that one region tells of

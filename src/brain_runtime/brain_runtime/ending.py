@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from brain_runtime.run.second import First
 from brain_wire.endings import on_ending
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 
 def leave(status: int) -> NoReturn:

@@ -17,7 +17,7 @@ from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
 from brain_runtime.region import Region
 from brain_wire.qos import incompatibility
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 NO_WORLD = "none"           # a real robot
 SIM_WORLD = "sim"           # the first world of a graph, whatever its name

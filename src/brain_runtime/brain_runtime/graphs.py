@@ -6,7 +6,7 @@ from pathlib import Path
 
 from brain_runtime.graph import NO_WORLD, Graph, GraphError, load_graph
 from brain_runtime.share import share_directory
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 DEFAULT = "brain"
 PACKAGE = "brain"       # which has the graphs and profiles that are known by name

@@ -16,7 +16,7 @@ from brain_wire import messages
 from brain_wire import Node, Watch
 from brain_wire.observers import guarded
 from brain_wire.qos import STREAM
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 TRACE = "brain_interfaces/msg/Trace"
 MOVED = Trace.ACTION_PASSED, Trace.ACTION_LIMITED, Trace.ACTION_REFLEX     # motor's command had a say

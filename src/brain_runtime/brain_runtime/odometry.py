@@ -22,9 +22,9 @@ import numpy as np
 from brain_runtime.azimuth import sound, wrap, yaw_of
 from brain_runtime.inbox import Inbox
 from brain_wire import messages
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
-seldom = Seldom(logging.getLogger(__name__), every=60.0)
+limited_log = RateLimitedLog(logging.getLogger(__name__), every=60.0)
 
 Pose = tuple[float, float, float]
 """x, y and yaw (m, m, rad)."""
@@ -144,7 +144,7 @@ class Odometry:
         if why:
             self._sound_since = None
             self.refused = self.refused or f"odom is refused: {why}"    # the first: numbers change with each message
-            seldom("odom", f"odom is refused: {why}")
+            limited_log("odom", f"odom is refused: {why}")
         elif self.refused:
             if self._sound_since is None:
                 self._sound_since = now

@@ -22,7 +22,7 @@ from typing import Sequence
 from brain_runtime.run.workload import TRIES, Backoff
 from brain_runtime.run.keeper import OUTER, VARIABLE, end_with_keeper, lives
 from brain_wire.standby import OPTION
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 BACKOFF = Backoff()
 MOST = 10**9        # starts that a heartbeat can tell, and more than anybody waits for

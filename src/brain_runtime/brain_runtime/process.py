@@ -21,7 +21,7 @@ import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
 from brain_runtime import ros_args  # noqa: E402
-from brain_wire import shown, standby, threads  # noqa: E402
+from brain_wire import safe_text, standby, threads  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
@@ -33,7 +33,7 @@ from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
 from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
 from brain_wire import NameProblem, NoRouter, SessionProblem, open_session  # noqa: E402
 from brain_wire.rosout import Rosout  # noqa: E402
-from brain_wire.slices import ask_for_short_slices  # noqa: E402
+from brain_wire.sched_slice import ask_for_short_slices  # noqa: E402
 from brain_runtime.hosts.node_parameters import known  # noqa: E402
 from brain_runtime.hosts.process import run_region, warm_up  # noqa: E402
 from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         survive_full_disk()
         ask_for_short_slices()
         declared = options.name or options.cls.rpartition(":")[2].lower()
-        shown.log_to(sys.stderr, ros.log_level or logging.INFO,
-                     f"%(asctime)s %(levelname)s [{shown.line(declared).replace('%', '%%')}] %(message)s")
+        safe_text.log_to(sys.stderr, ros.log_level or logging.INFO,
+                         f"%(asctime)s %(levelname)s [{safe_text.line(declared).replace('%', '%%')}] %(message)s")
         cls = spec_of(options, declared).load()
         name, namespace = ros.node_name(declared), ros.namespace(declared)
         parameters = ros.parameters(name, namespace, known(cls.Parameters))
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         raise
     except (ros_args.RosArgsError, GraphError, ParameterError, NameProblem, SessionProblem) as problem:
-        print(f"cannot start: {shown.line(problem)}", file=sys.stderr)
+        print(f"cannot start: {safe_text.line(problem)}", file=sys.stderr)
         return 2
 
 

@@ -60,7 +60,7 @@ def running_here() -> list[dict[str, Any]]:
 
 def here_lines(found: dict[str, Any]) -> str:
     """A line for each of what keeps brains on this machine, and since when; empty where nothing does."""
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     return "\n".join(line(
         f"here: {one['command'] or 'a brain that is ending, whose keeper was killed'} (process {one['pid']}, domain "
@@ -103,7 +103,7 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["region", "state", *([] if live else ["pid", "host"]), "Hz", "p50", "p99", "spk/s", "syn/s", "rst",
@@ -127,7 +127,7 @@ def table(found: dict[str, Any], *, live: bool = False) -> Any:
 
 def input_lines(found: dict[str, Any]) -> str:
     """A line for each region with its inputs and their ages (s)."""
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     return "\n".join(line(f"  {r['name']} hears {_inputs(r)}") for r in found["regions"] if r["inputs"])
 
@@ -146,7 +146,7 @@ def edges_table(edges: list[dict[str, Any]], namespace: str) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     own = "/" + namespace.strip("/") + "/" if namespace.strip("/") else "/"
     short = lambda name: line(name[:12] if name.startswith(NOBODY) else name.removeprefix(own), CELL)  # noqa: E731
@@ -169,14 +169,14 @@ EDGES_FOOTER = (
 
 def reason_lines(found: dict[str, Any]) -> str:
     """A line for each region that says what is wrong with it or round it; empty where none does."""
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     return "\n".join(line(f"{r['name']}: {r['reason']}") for r in found["regions"] if r["reason"])
 
 
 def footer(found: dict[str, Any]) -> str:
     """One line: latency from camera to cmd_vel, and what the brainstem does."""
-    from brain_wire.shown import line
+    from brain_wire.safe_text import line
 
     latency, stem = found["latency"], found["brainstem"]
     text = "camera to cmd_vel: " + (f"p50 {1000 * latency['p50']:.0f} ms, p95 {1000 * latency['p95']:.0f} ms "

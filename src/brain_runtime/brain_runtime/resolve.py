@@ -37,7 +37,7 @@ from brain_runtime.robots import SIM, Robot, RobotError, load_robot, robot_in
 from brain_runtime.ros_args import RosArgs, fits, of_many, parse
 from brain_wire.names import expand
 from brain_wire.parameters import ParameterError
-from brain_wire.shown import plain, quoted
+from brain_wire.safe_text import plain, quoted
 
 HOSTS = ("zenoh", "ros", "local", "torch")
 ROOM_OF = frozenset(("split", "seed"))      # the parameters of a region that shows a simulated room,

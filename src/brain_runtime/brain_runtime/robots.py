@@ -23,7 +23,7 @@ from brain_runtime import yaml_text
 from brain_runtime.graph import NO_WORLD, Graph, load_graph, load_worlds
 from brain_runtime.graphs import config_directory, default_graph
 from brain_wire.parameters import ParameterError, check_parameters
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 SIM = "sim"
 _KEYS = {"description", "command_timeout", "topics", "shared", "scan", "regions"}

@@ -36,8 +36,8 @@ def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:
             "goals": [{"text": text, "target": list(kind)} for text, _, kind in SENTENCES]}
 
 
-def example(crew: Any, seconds: float, stop: threading.Event) -> str:
-    """A sentence for the brain of a :class:`brain_runtime.crew.Crew`, or nothing where that is not known.
+def example(supervised: Any, seconds: float, stop: threading.Event) -> str:
+    """A sentence for the brain of a :class:`brain_runtime.supervised_brain.Crew`, or nothing where that is not known.
 
     A simulated world tells on sim/world what stands in it: nobody is told to ask for what is not there. It is asked on
     the wire, so that the simulator need not be installed here. Nobody tells of a real room.
@@ -48,11 +48,11 @@ def example(crew: Any, seconds: float, stop: threading.Event) -> str:
     from brain_wire import messages
     from brain_wire.qos import LATCHED
 
-    worlds = crew.node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
+    worlds = supervised.node.subscription("sim/world", "std_msgs/msg/String", LATCHED)
     try:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not stop.is_set():
-            crew.round()
+            supervised.round()
             for arrival in worlds.take():
                 words = sentence(messages.decode(arrival.data, "std_msgs/msg/String").data)
                 if words:
@@ -60,7 +60,7 @@ def example(crew: Any, seconds: float, stop: threading.Event) -> str:
     except messages.MessageError:
         return ""   # not the world of brain_sim: its messages can be read
     finally:
-        crew.node.let_go(worlds)
+        supervised.node.let_go(worlds)
     return ""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Container, Mapping, Sequence
 
 from brain_wire import names
-from brain_wire.shown import plain, quoted
+from brain_wire.safe_text import plain, quoted
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
            "error": logging.ERROR, "fatal": logging.CRITICAL}

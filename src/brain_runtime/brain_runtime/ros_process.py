@@ -27,13 +27,13 @@ from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.type_support import check_for_type_support  # noqa: E402
 from rclpy.utilities import remove_ros_args  # noqa: E402
 
-from brain_wire import shown, standby  # noqa: E402
+from brain_wire import safe_text, standby  # noqa: E402
 from brain_runtime.run.workload import CANNOT_START  # noqa: E402
 from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
-from brain_wire.slices import ask_for_short_slices  # noqa: E402
+from brain_wire.sched_slice import ask_for_short_slices  # noqa: E402
 from brain_wire.standby import OPTION  # noqa: E402
 from brain_runtime.predecessors import Predecessors  # noqa: E402
 from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
@@ -65,7 +65,7 @@ class _Second:
             host.stand_by()
             self.host = host
         except Exception as problem:    # whatever it is, this process must not run on as the first
-            logging.warning("no second process stands behind %s: %s", self._declared, shown.line(problem))
+            logging.warning("no second process stands behind %s: %s", self._declared, safe_text.line(problem))
         return _leave
 
 
@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_region(make, ending)
     except (GraphError, ParameterError, RosArgsError, ModuleNotFoundError, InvalidParameterTypeException,
             InvalidParameterValueException, RCLInvalidROSArgsError, UnknownROSArgsError) as problem:
-        print(f"cannot start: {shown.line(problem)}", file=sys.stderr)
+        print(f"cannot start: {safe_text.line(problem)}", file=sys.stderr)
         if before is not None:
             before.give_up(ending.asked)
         return CANNOT_START

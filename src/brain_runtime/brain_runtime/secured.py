@@ -7,7 +7,7 @@ import time
 from brain_runtime.resolved import Resolved
 from brain_wire import names
 from brain_wire.credentials import (OPERATOR, CredentialsProblem, credentials_file, place, read_credentials)
-from brain_wire.refusal import why_not
+from brain_wire.connect_errors import why_not
 
 ROUTER = "router"
 

@@ -21,7 +21,7 @@ from brain_runtime import backends, shards  # noqa: E402
 from brain_runtime.declared import DeclaredError, named  # noqa: E402
 from brain_runtime.ending import leave  # noqa: E402
 from brain_runtime.group_error import GroupError  # noqa: E402
-from brain_wire import shown  # noqa: E402
+from brain_wire import safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", required=True, help="file by which they meet")
     options = parser.parse_args(argv)
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [{options.name} shard {options.rank}] "
-                                           f"%(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [{options.name} shard {options.rank}] "
+                                               f"%(message)s")
     facts = {"code": shards.code_hash(options.work), "work": options.work, "size": options.size,
              "backend": options.backend}
     try:
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         while True:
             signal.pause()
     except (GroupError, DeclaredError, ModuleNotFoundError) as error:
-        print(f"cannot start: {shown.line(str(error))}", file=sys.stderr)
+        print(f"cannot start: {safe_text.line(str(error))}", file=sys.stderr)
         return 2
     except Exception:   # whatever the region's code raises: shard 0 is not to wait for torch to be taken down
         log.exception("failed")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from brain_runtime import secured
-from brain_runtime.crew import Crew, CrewError, refuse_twice, region_children, router_child, router_endpoint
+from brain_runtime.supervised_brain import (StartError, SupervisedBrain, refuse_twice, region_children, router_child,
+                                            router_endpoint)
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.inspect_graph import inspect_graph
 from brain_runtime.speaker import Speaker
@@ -50,8 +51,8 @@ class Stage:
         children = region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state", router=endpoint)
         self.regions = [c.name for c in children]
         self.events: list[Event] = []
-        self.crew = Crew([*([own_router] if own_router else []), *children], folder / "logs", endpoint,
-                         on_event=self._take_event)
+        self.supervised = SupervisedBrain([*([own_router] if own_router else []), *children], folder / "logs", endpoint,
+                                          on_event=self._take_event)
         self.ready_after: float | None = None
         self._closed = False
         self.tell(f"starting {'a router and ' if own_router else ''}{len(children)} processes: "
@@ -77,32 +78,33 @@ class Stage:
             CrewError: that did not happen within ``patience`` s.
             NoRouter: there is none.
         """
-        self.crew.start(stop=self._stop)
-        node = self.crew.node
+        self.supervised.start(stop=self._stop)
+        node = self.supervised.node
         self._episode = node.publisher("sim/episode", STRING, LATCHED)
         self._episode.publish(messages.make(STRING, data=json.dumps(self._request, ensure_ascii=False)))
         self._world = _World(node)
         self.speaker = Speaker(node)
         self.opened()
         until = time.monotonic() + patience
-        while not (self.crew.ready() and self._world.request == self._request):
+        while not (self.supervised.ready() and self._world.request == self._request):
             if self._stop.is_set():
-                raise CrewError("ended before it was ready")
-            if time.monotonic() > until or self.crew.hopeless():
+                raise StartError("ended before it was ready")
+            if time.monotonic() > until or self.supervised.hopeless():
                 world = self._world.error or "it does not show the room that was asked for"
-                raise CrewError(f"not ready after {time.monotonic() - self.begin:.0f} s: " + (
-                    ". ".join(self.crew.missing()) or f"world: {world}; see {self.crew.supervisor.log_path('world')}"))
+                raise StartError(f"not ready after {time.monotonic() - self.begin:.0f} s: " + (
+                    ". ".join(self.supervised.missing())
+                    or f"world: {world}; see {self.supervised.supervisor.log_path('world')}"))
             self.round()
         self._world.close()
         self.ready_after = time.monotonic() - self.begin
-        self.tell(f"{self.crew.control()} after {self.ready_after:.1f} s")
+        self.tell(f"{self.supervised.control()} after {self.ready_after:.1f} s")
 
     def opened(self) -> None:
         """There is a node now, before the first round: for who hears more."""
 
     def round(self) -> list:
         """Looks after everything once; returns the goal statuses that came."""
-        self.crew.round()
+        self.supervised.round()
         if self.ready_after is None:
             self._world.take()
         return self.speaker.hear()
@@ -117,7 +119,7 @@ class Stage:
         """Ends the processes, whatever happened."""
         if not self._closed:
             self._closed = True
-            self.crew.stop()
+            self.supervised.stop()
             sys.stdout.flush()
 
 

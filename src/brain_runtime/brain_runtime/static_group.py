@@ -35,7 +35,7 @@ from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
 from brain_runtime.stepper import RegionError  # noqa: E402
 from brain_runtime.torch_gateway import Gateway  # noqa: E402
 from brain_runtime.torch_ranks import Ranks  # noqa: E402
-from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, shown  # noqa: E402
+from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     survive_full_disk()
     rank = os.environ.get("RANK")
-    shown.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [rank {rank or 0}] %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [rank {rank or 0}] %(message)s")
     try:
         if rank not in (None, "0"):
             group = Group(options.backend, options.timeout)
@@ -82,10 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         raise
     except (GroupError, RegionError) as error:
-        print(shown.line(str(error)), file=sys.stderr)
+        print(safe_text.line(str(error)), file=sys.stderr)
         return 1
     except (OSError, ValueError, NameProblem, SessionProblem) as problem:
-        print(f"cannot start: {shown.line(str(problem))}", file=sys.stderr)
+        print(f"cannot start: {safe_text.line(str(problem))}", file=sys.stderr)
         return 2
 
 

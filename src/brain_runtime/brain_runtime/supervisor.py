@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Mapping
 from brain_runtime.health import Health, Limits
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import Event, Watching, Workload
-from brain_runtime.starved import Starved
+from brain_runtime.cpu_wait import CpuWait
 from brain_wire.logs import Logs, Through
 
 QUIET = 0.5         # s without a heartbeat from anybody, after which the wire is suspected first
@@ -161,14 +161,14 @@ class _Region:
 
     def __init__(self, supervisor: Supervisor, name: str, process: int, health: Health) -> None:
         self.name, self.process, self.health = name, process, health
-        self._supervisor, self._starved = supervisor, Starved(process)
+        self._supervisor, self._cpu_wait = supervisor, CpuWait(process)
 
     def wrong(self, dt: float) -> str | None:
         """See :class:`Watching`."""
         if self._supervisor.deaf:
             self.health.forgive()
             return None
-        return self.health.elapse(self._starved.counts(dt) if self.health.late else dt)
+        return self.health.elapse(self._cpu_wait.counts(dt) if self.health.late else dt)
 
 
 class _Router:

@@ -6,9 +6,9 @@ import logging
 import time
 
 from brain_runtime.hosts.torch_orders import Outside
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Ticks:
@@ -41,9 +41,9 @@ class Ticks:
         if now - self._next > self._period and busy:
             slowest = max(busy, key=lambda name: busy[name])
             self.late[slowest] = self.late.get(slowest, 0) + 1
-            seldom(slowest, f"tick {self.number} took {took:.3f} s, not {self._period:.3f}: {slowest} computed for "
-                            f"{busy[slowest]:.3f} s, longer than all others; it was late "
-                            f"{self.late[slowest]} times so far")
+            limited_log(slowest, f"tick {self.number} took {took:.3f} s, not {self._period:.3f}: {slowest} computed for "
+                                 f"{busy[slowest]:.3f} s, longer than all others; it was late "
+                                 f"{self.late[slowest]} times so far")
         missed = max(0, int((now - self._next) / self._period))
         self._next += (missed + 1) * self._period
         self._begun, self.number = now, self.number + 1

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from brain_runtime import diagnostics, heartbeat, snapshot
 from brain_runtime.hosts.hosted_region import EVENT_QUALITY, TRANSITION_EVENT
-from brain_runtime.hosts.stand_in import port_of
+from brain_runtime.hosts.remote_region import port_of
 from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.hosts.torch_snapshot import pack
 from brain_runtime.ports import In, Out
@@ -26,14 +26,14 @@ from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, 
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.goals import Act, Goal
 from brain_wire.qos import QoS
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Signal
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Signal
 
 LOOK = 0.1          # s between two looks at which outputs on demand somebody hears
 SNAPSHOT_PERIOD = 2.0   # s
 SHARE = 0.005       # s that answering services of one node takes at most, before the group goes on
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Gateway:
@@ -169,7 +169,7 @@ class Gateway:
         try:
             snapshot.put(self._kept, pack(states, self._brain, self._outside.now), f"brain {self._brain}")
         except SnapshotError as error:
-            seldom("snapshot", str(error))
+            limited_log("snapshot", str(error))
 
     def _taken(self, heard: _In) -> Iterable[Any]:
         """Takes the messages of a topic that came from others, and yields those that can go into the group."""
@@ -196,8 +196,8 @@ class Gateway:
     def _complain(self, heard: _In, what: str) -> None:
         self.broken += 1
         topic = heard.subscription.endpoint.topic
-        seldom(topic, f"{topic}: dropped a message: {what} ({self.broken} so far on all topics). Its publisher must "
-                      f"send {heard.port.type}.")
+        limited_log(topic, f"{topic}: dropped a message: {what} ({self.broken} so far on all topics). Its publisher must "
+                           f"send {heard.port.type}.")
 
     def _heed(self) -> None:
         for topic, out in self._out.items():

@@ -20,7 +20,7 @@ from brain_runtime.group_error import GroupError  # noqa: E402
 from brain_runtime.ending import leave  # noqa: E402
 from brain_runtime.hosts.torch_group import TIMEOUT, Group  # noqa: E402
 from brain_runtime.hosts.torch_orders import obey  # noqa: E402
-from brain_wire import shown  # noqa: E402
+from brain_wire import safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
 
@@ -33,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     survive_full_disk()
     rank = os.environ.get("RANK", "?")
-    shown.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [rank {rank}] %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s [rank {rank}] %(message)s")
     try:
         group = Group(options.backend, options.timeout)
         obey(group)
     except GroupError as error:
-        print(f"{shown.line(str(error))}", file=sys.stderr)
+        print(f"{safe_text.line(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 1    # rank 0 was interrupted too

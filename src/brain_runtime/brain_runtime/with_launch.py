@@ -17,7 +17,7 @@ from typing import Sequence
 from brain_runtime.run import keeper, second
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import NEVER, Backoff, Event, Restart, Workload
-from brain_wire import shown
+from brain_wire import safe_text
 from brain_wire.endings import on_ending
 from brain_wire.logs import Through
 
@@ -66,7 +66,7 @@ class Kept:
 
 def _tell(event: Event) -> None:
     if event.kind in ("ended", "given up", "warning") and "not to be restarted" not in event.text:
-        log.warning("%s %s: %s", event.name, event.kind, shown.line(event.text))
+        log.warning("%s %s: %s", event.name, event.kind, safe_text.line(event.text))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

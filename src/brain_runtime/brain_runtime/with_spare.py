@@ -14,10 +14,10 @@ from typing import Sequence
 from brain_runtime.run import keeper
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import REGION, Event, Workload
-from brain_wire import shown
+from brain_wire import safe_text
 from brain_wire.endings import on_ending
 from brain_wire.logs import Through
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 log = logging.getLogger("brain.launch")
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell(event: Event) -> None:
-    log.info("%s %s: %s", event.name, event.kind, shown.line(event.text))
+    log.info("%s %s: %s", event.name, event.kind, safe_text.line(event.text))
 
 
 if __name__ == "__main__":

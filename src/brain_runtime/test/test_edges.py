@@ -7,11 +7,11 @@ import pytest
 
 from brain_runtime import diagnostics, heartbeat
 from brain_runtime.edges import MOST, Edge, edge, parse, tell
-from brain_runtime.hosts.inlet import Incoming, Inlet
+from brain_runtime.hosts.input import Incoming, Input
 from brain_runtime.inbox import make_slot
 from brain_runtime.ports import In
 from brain_runtime.report import edges_report, edges_table
-from brain_wire.hops import Hop, Passage
+from brain_wire.latency import Hop, Passage
 from brain_wire.messages import MessageError
 from brain_wire.qos import FEATURE
 
@@ -93,20 +93,20 @@ class Waiting:
         return taken
 
 
-def inlet(port, *arrivals):
+def inbound(port, *arrivals):
     def decode(data):
         if data == b"broken":
             raise MessageError("broken")
         return data
     slot = make_slot(port)
-    made = Inlet("t", port, slot, decode, lambda *_: None)
+    made = Input("t", port, slot, decode, lambda *_: None)
     made.subscription = Waiting(*arrivals)
     return made, slot
 
 
 def test_what_no_step_has_seen_counts_as_overwritten():
     hop, other = Hop(b"a"), Hop(b"b")
-    made, slot = inlet(In("t", "std_msgs/msg/String", FEATURE), *(
+    made, slot = inbound(In("t", "std_msgs/msg/String", FEATURE), *(
         Incoming(data, 0.0, one) for data, one in ((b"1", hop), (b"2", other), (b"3", hop), (b"broken", hop))))
     made.take()
     assert slot.message == b"3" and (hop.passed, other.passed) == (1, 1)
@@ -120,7 +120,7 @@ def test_what_no_step_has_seen_counts_as_overwritten():
 
 def test_what_every_step_sees_all_of_is_not_overwritten():
     hop = Hop(b"a")
-    made, slot = inlet(In("t", "std_msgs/msg/String", FEATURE, every=True),
-                       *(Incoming(data, 0.0, hop) for data in (b"1", b"2", b"3")))
+    made, slot = inbound(In("t", "std_msgs/msg/String", FEATURE, every=True),
+                         *(Incoming(data, 0.0, hop) for data in (b"1", b"2", b"3")))
     made.take()
     assert hop.passed == 0 and len(slot.each(0.0, 1.0)) == 3

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from brain_runtime import FEATURE, In, Out, Region, hosts
-from brain_runtime.hosts.inlet import Ring, received
+from brain_runtime.hosts.input import Ring, received
 from brain_runtime.hosts.node_parameters import NodeParameters, split
 from brain_runtime.hosts.process import ProcessHost
 from brain_wire import messages
@@ -37,17 +37,17 @@ class SocketHost(ProcessHost):
     def publish(self, topic, type_name, qos):
         return Sent(topic, self._out if topic == "out" else None, messages.encoder(type_name))
 
-    def subscribe(self, inlet):
-        ring = Ring(inlet.port.topic, inlet.port.qos.depth, lambda: self._into.shutdown(socket.SHUT_RD))
-        threading.Thread(target=self._receive, args=(inlet, ring), name="receives", daemon=True).start()
+    def subscribe(self, inbound):
+        ring = Ring(inbound.port.topic, inbound.port.qos.depth, lambda: self._into.shutdown(socket.SHUT_RD))
+        threading.Thread(target=self._receive, args=(inbound, ring), name="receives", daemon=True).start()
         return ring
 
-    def _receive(self, inlet, ring):
+    def _receive(self, inbound, ring):
         while size := self._into.recv(4, socket.MSG_WAITALL):
             arrival = received(self._into.recv(struct.unpack("<I", size)[0], socket.MSG_WAITALL))
-            if not self.deliver(inlet, arrival):
+            if not self.deliver(inbound, arrival):
                 ring.keep(arrival)
-                self.deliver(inlet)
+                self.deliver(inbound)
 
     def serve(self, name, act):
         raise NotImplementedError("no action in this test")

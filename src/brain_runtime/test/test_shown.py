@@ -8,7 +8,7 @@ import unicodedata
 import numpy as np
 
 from brain_runtime import In, Out, Region, snapshot
-from brain_wire import shown
+from brain_wire import safe_text
 
 STEERING = ("\x00\x07\x08\r\x1b[2J\x1b]0;owned\x07\x7f\x85\x9b31m\u061c\u200b\u200e\u2028\u2029\u202e\u2066\ufeff"
             "\U000e0041")
@@ -26,28 +26,28 @@ def test_nothing_that_steers_is_left_and_nothing_else_is_lost():
         codes = [*rng.integers(0, 0x110000, 10), *rng.integers(0, 0x100, 10), 10,
                  *(ord(STEERING[k]) for k in rng.integers(0, len(STEERING), 5))]
         text = "".join(chr(code) for code in rng.permutation(codes))
-        assert not odd(shown.line(text)) and not odd(shown.block(text), "\n")
-        assert not odd(shown.as_json({text: [text]}, 1), "\n")
+        assert not odd(safe_text.line(text)) and not odd(safe_text.block(text), "\n")
+        assert not odd(safe_text.as_json({text: [text]}, 1), "\n")
         if not any("\ud800" <= c <= "\udfff" for c in text):
-            assert json.loads(shown.as_json({text: [text]})) == {text: [text]}
+            assert json.loads(safe_text.as_json({text: [text]})) == {text: [text]}
         plain = "".join(c for c in text if c.isalnum())
-        assert shown.line(plain) == shown.block(plain) == plain
+        assert safe_text.line(plain) == safe_text.block(plain) == plain
 
 
 def test_escapes_are_readable_and_lengths_bounded():
-    assert shown.line("a\x1b[2J\n\u202eb\x9b\U000e0041") == "a\\x1b[2J\\n\\u202eb\\x9b\\U000e0041"
-    assert shown.line("赤いボール \U0001f468\u200d\U0001f469") == "赤いボール \U0001f468\u200d\U0001f469"
-    assert shown.line("x" * 10_000_000, 50) == "x" * 47 + "..." and len(shown.line("\x1b" * 10_000, 50)) == 50
-    assert shown.block("a\nb") == "a\nb"
-    many = shown.block("x\n" * 100_000)
-    assert len(many.splitlines()) == shown.LINES + 1 and many.endswith("more lines)")
-    assert json.loads(shown.as_json({"a": float("nan"), "b": [np.inf, 1.5]})) == {"a": None, "b": [None, 1.5]}
+    assert safe_text.line("a\x1b[2J\n\u202eb\x9b\U000e0041") == "a\\x1b[2J\\n\\u202eb\\x9b\\U000e0041"
+    assert safe_text.line("赤いボール \U0001f468\u200d\U0001f469") == "赤いボール \U0001f468\u200d\U0001f469"
+    assert safe_text.line("x" * 10_000_000, 50) == "x" * 47 + "..." and len(safe_text.line("\x1b" * 10_000, 50)) == 50
+    assert safe_text.block("a\nb") == "a\nb"
+    many = safe_text.block("x\n" * 100_000)
+    assert len(many.splitlines()) == safe_text.LINES + 1 and many.endswith("more lines)")
+    assert json.loads(safe_text.as_json({"a": float("nan"), "b": [np.inf, 1.5]})) == {"a": None, "b": [None, 1.5]}
 
 
 def test_a_log_line_cannot_be_mistaken_for_another():
     stream, log = io.StringIO(), logging.Logger("test")
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(shown.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(safe_text.Formatter("%(levelname)s %(message)s"))
     log.addHandler(handler)
     log.error("%s", "nobody \x1b[2J\nERROR all is lost")
     try:

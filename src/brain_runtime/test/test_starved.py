@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from brain_runtime.starved import LEAST, Starved
+from brain_runtime.cpu_wait import LEAST, CpuWait
 
 CROWD = 4
 
@@ -28,29 +28,29 @@ def start():
         process.stdout.close()
 
 
-def look(starved, seconds=1.0):
+def look(cpu_wait, seconds=1.0):
     """Share of the time that counts."""
-    starved.counts(0.0)
+    cpu_wait.counts(0.0)
     begun = time.monotonic()
     time.sleep(seconds)
     passed = time.monotonic() - begun
-    return starved.counts(passed) / passed
+    return cpu_wait.counts(passed) / passed
 
 
 def test_of_one_among_many_on_one_core_little_counts(start):
     core = min(os.sched_getaffinity(0))
     crowd = [start(f"import os\nos.sched_setaffinity(0, {{{core}}})\nprint(flush=True)\nwhile True: pass")
              for _ in range(CROWD)]
-    assert LEAST <= look(Starved(crowd[0]), 2.0) < 0.7
+    assert LEAST <= look(CpuWait(crowd[0]), 2.0) < 0.7
 
 
 def test_of_one_that_is_blocked_or_stopped_everything_counts(start):
     pid = start("import time\nprint(flush=True)\ntime.sleep(600)")
-    starved = Starved(pid)
-    assert look(starved) == pytest.approx(1.0, abs=0.05)
+    cpu_wait = CpuWait(pid)
+    assert look(cpu_wait) == pytest.approx(1.0, abs=0.05)
     os.kill(pid, 19)
-    assert look(starved) == pytest.approx(1.0, abs=0.05)
+    assert look(cpu_wait) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_process_that_has_ended_counts_in_full():
-    assert Starved(2 ** 22 + 1).counts(0.1) == 0.1
+    assert CpuWait(2 ** 22 + 1).counts(0.1) == 0.1

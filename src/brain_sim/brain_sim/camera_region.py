@@ -20,10 +20,10 @@ from brain_sim.movers import put_movers
 from brain_wire.messages import make
 from brain_wire.parameters import parameter
 from brain_wire.qos import LATCHED, SENSOR
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 POSE_TIMEOUT = 0.5
 
@@ -42,7 +42,7 @@ def fresh_pose(inbox: Inbox) -> tuple[float, float, float] | None:
 
 
 def mover_places(inbox: Inbox) -> np.ndarray | None:
-    """Where the movers on the port `movers` stand, [n, 2] in meters; None where nothing new is told of them."""
+    """Reads the places of the movers on the port `movers`, [n, 2] in meters; None where nothing new is told of them."""
     if not inbox.new("movers"):
         return None
     places = np.array([(p.position.x, p.position.y) for p in inbox.get("movers").poses], float).reshape(-1, 2)
@@ -54,8 +54,8 @@ def camera_of(world: str, *size: int) -> RayCamera | None:
     try:
         return RayCamera(json.loads(world)["xml"], *size)
     except Exception as error:  # mujoco's too: whatever a text is that is no room, the camera goes on
-        seldom("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world may "
-                        "publish it")
+        limited_log("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world may "
+                             "publish it")
         return None
 
 

@@ -31,7 +31,7 @@ LIDAR_SIZE = (0.035, 0.03)  # m, radius and height
 
 @dataclass(frozen=True)
 class Joint:
-    """Where a link is on its parent: position (m) and roll, pitch, yaw (rad); a moving one turns about its y axis."""
+    """Joint of a link on its parent: position (m) and roll, pitch, yaw (rad); a moving one turns about its y axis."""
 
     name: str
     parent: str
@@ -78,7 +78,7 @@ def _solid(mass: float, radius: float, length: float, origin: str = "") -> str:
 
 
 def _links() -> dict[str, str]:
-    """What each link is made of, by name."""
+    """Returns the URDF content of each link, by name."""
     body = _cylinder(robot.BASE_RADIUS, robot.BASE_HEIGHT)
     lies = f'<origin xyz="0 0 0" rpy="{_n(math.pi / 2, 0, 0)}"/>'
     wheel = (_seen(_cylinder(WHEEL_RADIUS, WHEEL_WIDTH), (0.1, 0.1, 0.12), lies)
@@ -103,7 +103,7 @@ def urdf() -> str:
 
 
 def wheel_turns(forward: float, turn: float) -> tuple[float, float]:
-    """How far (rad) the left and right wheel roll while the base goes ``forward`` m and turns by ``turn`` rad."""
+    """Computes the angles (rad) by which the left and right wheel roll, for ``forward`` m and a turn by ``turn``."""
     aside = turn * WHEEL_SEPARATION / 2
     return (forward - aside) / WHEEL_RADIUS, (forward + aside) / WHEEL_RADIUS
 

@@ -55,7 +55,7 @@ class Footprint:
         return (ox * ox + oy * oy) ** 0.5 + min(max(qx, qy), 0.0)
 
     def cuts(self, ax, ay, bx, by, grow: float = 0.0):
-        """Whether the segments a-b (broadcast arrays, meters) meet the footprint grown by `grow` meters."""
+        """Tells whether the segments a-b (broadcast arrays, meters) meet the footprint grown by `grow` meters."""
         if self.kind == "disk":
             dx, dy = bx - ax, by - ay
             along = ((self.x - ax) * dx + (self.y - ay) * dy) / np.maximum(dx * dx + dy * dy, 1e-12)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from brain_sim.movers import Mover, draw_movers
 from brain_sim.room import Room, split_rng
-from brain_sim.suite import TIME_LIMIT, Episode, identity
+from brain_sim.suite import TIME_LIMIT, Episode, code_of, identity
 from brain_sim.suite import episode as plain_episode
 from brain_sim.suite import suite_hash as plain_hash
 
@@ -69,5 +69,5 @@ def suite_hash() -> str:
     """SHA-256 (hex) over language-v1's hash and the code of what moves."""
     digest = hashlib.sha256(f"{VERSION}\0{plain_hash()}".encode())
     for name in HASHED:
-        digest.update(name.encode() + b"\0" + (Path(__file__).parent / name).read_bytes() + b"\0")
+        digest.update(name.encode() + b"\0" + code_of(Path(__file__).parent / name) + b"\0")
     return digest.hexdigest()

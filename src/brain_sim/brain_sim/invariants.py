@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold at every one of the 500 steps a second, and how long each stop took."""
+"""Invariants that must hold at each of the 500 steps a second, and the time that each stop took."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the world is asked for on sim/episode, and the judging of what then happens in it."""
+"""Requests to the world on sim/episode, and the judging of what then happens in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: one suite episode, or a room with the sentences that are to be judged in it."""
+    """Request on sim/episode: one suite episode, or a room with the sentences that are to be judged in it."""
 
     fields: dict[str, Any]
     room: Room
@@ -144,6 +144,6 @@ class Judge:
             self._news = True
 
     def take_news(self) -> bool:
-        """Whether something changed since the last call."""
+        """Tells whether something changed since the last call."""
         news, self._news = self._news, False
         return news

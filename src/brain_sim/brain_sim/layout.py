@@ -38,7 +38,7 @@ class RoomPlan:
         self.shortest = 0.0
 
     def build(self) -> bool:
-        """Whether the attempt gave a room that keeps every promise."""
+        """Builds a room; tells whether it keeps every promise."""
         rng = self.rng
         self.size = tuple(float(v) for v in np.round(rng.uniform(6.0, 8.0, 2), 1))
         self._place_obstacles()
@@ -188,7 +188,7 @@ class RoomPlan:
         return bool((~cut).mean() > 0.7)
 
     def _path(self) -> bool:
-        """Whether paths with margins lead to the target and what is included, past the avoided object.
+        """Checks that paths with margins lead to the target and what is included, past the avoided object.
 
         Sets `shortest`, the length of the one to the target.
         """

@@ -37,7 +37,7 @@ TRIES = 400
 
 @dataclass(frozen=True)
 class Mover:
-    """What walks where: shape cylinder or box, `half` its radius or half side, lengths in meters, rgb in 0..1.
+    """Mover that walks a path: shape cylinder or box, `half` its radius or half side, lengths in meters, rgb in 0..1.
 
     It starts at `start` of the way from `a` to `b` (0..1), toward `b`, at `speed` m/s.
     """
@@ -158,7 +158,7 @@ class MovingSimulation(Simulation):
 
     @property
     def velocities(self) -> np.ndarray:
-        """How the movers walk now, [n, 2] in m/s; zeros where one stands."""
+        """Velocities of the movers now, [n, 2] in m/s; zeros where one stands."""
         found = np.zeros_like(self.places)
         for k, m in enumerate(self.movers):
             to = self._ends[k][self._to[k]] - self.places[k]
@@ -195,7 +195,7 @@ class MovingSimulation(Simulation):
         put_movers(self.model, self.data, self.places)
 
     def _shut(self, k: int, step: np.ndarray) -> bool:
-        """Whether a step would bring mover k too near to the robot or another mover, and nearer than it is."""
+        """Tells whether a step would bring mover k too near to the robot or another mover, and nearer than it is."""
         m = self.movers[k]
         others = [((self.x, self.y), robot.BASE_RADIUS)] + [
             (tuple(self.places[i]), o.radius) for i, o in enumerate(self.movers) if i != k]

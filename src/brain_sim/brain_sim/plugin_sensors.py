@@ -25,10 +25,10 @@ from brain_sim.sensors import Lidar
 from brain_wire.messages import make
 from brain_wire.parameters import parameter
 from brain_wire.qos import FEATURE, LATCHED, SENSOR
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 BINS = 36
 BIN_WIDTH = 2 * math.pi / BINS
@@ -40,7 +40,7 @@ def bins_of(angles: np.ndarray) -> np.ndarray:
 
 
 class _Device(Region):
-    """What the devices share: the room and the true pose, which they sense something of."""
+    """Base of the devices: it has the room and the true pose, of which they sense something."""
 
     world = In("sim/world", "std_msgs/msg/String", LATCHED, device=True)
     pose = In("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR, device=True)
@@ -63,8 +63,8 @@ class _Device(Region):
                 self.enter(message.data)
                 self._ready = True
             except Exception as error:  # mujoco's too: whatever a text is that is no room, the sensor goes on
-                seldom("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world "
-                                "may publish it")
+                limited_log("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world "
+                                     "may publish it")
         return fresh_pose(inbox) if self._ready else None
 
     def _features(self, port: Out, modality: str, hazard: np.ndarray, confidence: float) -> Any:
@@ -81,7 +81,7 @@ class Sonar(_Device):
 
     @dataclass(frozen=True)
     class Parameters:
-        """Where it hangs and how well it hears."""
+        """Height, reach and noise of the sonar."""
 
         height: float = parameter(0.06, "Height above the floor.", unit="m", low=0.02, high=0.3, live=False)
         range: float = parameter(1.5, "How far from the base's center it hears.", unit="m", low=0.3, high=4.0,
@@ -121,7 +121,7 @@ class Bumper(_Device):
 
     @dataclass(frozen=True)
     class Parameters:
-        """How far the switches stand out."""
+        """Travel of the switches: how far they stand out."""
 
         travel: float = parameter(0.02, "Distance at which a switch closes.", unit="m", low=0.001, high=0.1)
 
@@ -138,7 +138,7 @@ class Bumper(_Device):
         self._solid = room.footprints + walls
 
     def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
-        """Which switches are closed: hazard 1 in their directions."""
+        """Senses the switches that are closed: hazard 1 in their directions."""
         pose = self._pose(inbox)
         if pose is None:
             return {}, state
@@ -162,7 +162,7 @@ class SecondCamera(_Device):
 
     @dataclass(frozen=True)
     class Parameters:
-        """Where it looks."""
+        """Direction of the camera."""
 
         direction: float = parameter(math.pi, "Heading of the optical axis in base_link.", unit="rad",
                                      low=-math.pi, high=math.pi)

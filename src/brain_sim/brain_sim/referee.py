@@ -28,7 +28,7 @@ OUTCOMES = ("success", "wrong_object", "contact", "timeout", "avoid_violated", "
 
 @dataclass(frozen=True)
 class Verdict:
-    """How an episode ended. time, path, shortest in s and m; spl is 0 unless it succeeded.
+    """Verdict on an episode. time, path, shortest in s and m; spl is 0 unless it succeeded.
 
     not_found: why the brain said that something was not found (of :data:`CAUSES`); empty: it never did.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people say to the robot: English and Japanese phrasings, other ones in each split."""
+"""Sentences for the robot: English and Japanese phrasings, other ones in each split."""
 
 from __future__ import annotations
 

@@ -2,14 +2,17 @@
 """The suite language-v1: which room, which sentence, and what counts as having done it.
 
 Its episodes stay as they are and are called by ``SUITE``. ``VERSION`` names the rules and the simulator that decide how
-they end, which the hash covers; results say it. 1.1 has the episodes of 1.0, to the bit; its hash covers more.
+they end, whose code the hash covers; results say it. 1.1 has the episodes of 1.0, to the bit; its hash covers more.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import json
 import math
+import tokenize
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +69,7 @@ class Episode:
 
     @property
     def script(self) -> list[tuple[float, str]]:
-        """What is said when: (seconds since the episode's start, text)."""
+        """Script of the sentences: (seconds since the episode's start, text)."""
         return [(0.0, self.sentence)] + ([(self.stop_after, self.stop_text)] if self.stop_text else [])
 
     def room(self) -> Room:
@@ -155,5 +158,18 @@ def suite_hash() -> str:
     """SHA-256 (hex) over the suite's version and the code of everything that decides an episode's course."""
     digest = hashlib.sha256(VERSION.encode())
     for name in hashed():
-        digest.update(name.encode() + b"\0" + (Path(__file__).parent / name).read_bytes() + b"\0")
+        digest.update(name.encode() + b"\0" + code_of(Path(__file__).parent / name) + b"\0")
     return digest.hexdigest()
+
+
+def code_of(path: Path) -> bytes:
+    """Source of a module without comments, docstrings and blank lines, the same on each release of Python."""
+    text = path.read_text(encoding="utf-8")
+    rows = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            rows[token.start[0] - 1] = rows[token.start[0] - 1][:token.start[1]]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            rows[node.lineno - 1:node.end_lineno] = [""] * (1 + (node.end_lineno or node.lineno) - node.lineno)
+    return "".join(f"{row.rstrip()}\n" for row in rows if row.strip()).encode()

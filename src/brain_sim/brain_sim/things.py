@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in a room: obstacles, and the objects that have a name."""
+"""Things in a room: obstacles, and the objects that have a name."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class World(Region):
 
     @dataclass(frozen=True)
     class Parameters:
-        """Which room there is until sim/episode asks for another."""
+        """Room that is shown until sim/episode asks for another."""
 
         split: str = parameter("train", "Split of the room.", choices=("train", "val", "test"), live=False)
         seed: int = parameter(0, "Seed of the room.", low=0, high=2**31 - 1, live=False)
@@ -194,7 +194,7 @@ class World(Region):
         return out
 
     def report(self) -> dict[str, Any]:
-        """What sim/verdict carries: verdicts (and then the path driven), invariants, contacts."""
+        """Makes the report for sim/verdict: verdicts (and then the path driven), invariants, contacts."""
         sim, judge = self.simulation, self._judge
         report = {
             "reset": self._resets, "time": round(sim.time, 3), "pose": [round(float(v), 4) for v in sim.pose],

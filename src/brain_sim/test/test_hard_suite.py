@@ -43,7 +43,7 @@ def test_the_hash_is_of_both_and_of_what_moves(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "__file__", str(copy / Path(module.__file__).name))
     seen = {suite.suite_hash(), hard_suite.suite_hash()}
     for name in ("movers.py", "hard_suite.py", "camera.py"):
-        (copy / name).write_text((copy / name).read_text() + "\n# changed\n")
+        (copy / name).write_text((copy / name).read_text() + "\nCHANGED = True\n")
         seen.add(hard_suite.suite_hash())
     assert len(seen) == 5
 

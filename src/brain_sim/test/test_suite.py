@@ -123,10 +123,12 @@ def test_suite_hash_changes_with_a_file(monkeypatch, tmp_path):
     for name in ("chase.py", "movers.py"):
         (copy / name).write_text((copy / name).read_text() + "\n# changed\n")
     assert suite_hash() == before
+    (copy / "referee.py").write_text((copy / "referee.py").read_text().replace('"""', '"""Words. ', 1) + "\n# words\n")
+    assert suite_hash() == before, "words decide nothing"
     seen = {before}
     for name in ("referee.py", "invariants.py", "camera.py", "sensors.py", "judge.py", "world.py", "new.py"):
         with (copy / name).open("a") as file:
-            file.write("\n# changed\n")
+            file.write("\nCHANGED = True\n")
         seen.add(suite_hash())
     assert len(seen) == 8
 

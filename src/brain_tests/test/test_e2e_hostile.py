@@ -100,8 +100,8 @@ def test_a_minute_of_nonsense_on_everything_ends_nobody(tmp_path):
             assert ear.moved > 20 and {SEARCHING, APPROACHING} & set(ear.states)
             told = (tmp_path / "logs" / "supervisor.log").read_text()
             ended = [line for line in told.splitlines() if " ended: " in line or " given up: " in line]
-            starved = [line for line in ended if "hung:" in line or "stuck:" in line]
-            assert ended == (starved if overloaded() else []), told
+            cpu_wait = [line for line in ended if "hung:" in line or "stuck:" in line]
+            assert ended == (cpu_wait if overloaded() else []), told
             if not ended:
                 assert {name: set(ear.pids[name]) for name in REGIONS} == pids
             while not (found := status(where))["well"]:

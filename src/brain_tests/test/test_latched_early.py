@@ -18,9 +18,9 @@ STRING = "std_msgs/msg/String"
 class Slow(ZenohHost):
     """Is held up between a subscription and what follows it, as on a loaded machine."""
 
-    def subscribe(self, inlet):
-        found = super().subscribe(inlet)
-        if inlet.name == "goal":
+    def subscribe(self, inbound):
+        found = super().subscribe(inbound)
+        if inbound.name == "goal":
             end = time.monotonic() + PATIENCE
             while found.edges(time.monotonic()) == [] and time.monotonic() < end:
                 time.sleep(0.01)

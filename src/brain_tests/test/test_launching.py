@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from brain_regions.brainstem import Brainstem
-from brain_runtime.crew import Crew
+from brain_runtime.supervised_brain import SupervisedBrain
 from brain_runtime.graph import GraphError, parse_graph
 from brain_runtime.graphs import config_directory, names_of
 from brain_runtime.launching import ARGUMENTS, DEVICES, launched, rviz_settings
@@ -146,9 +146,9 @@ def test_what_cannot_be_looked_for_is_named():
 
 
 def test_who_is_waited_for_is_named_with_what_is_to_be_done(tmp_path):
-    crew = Crew([], tmp_path / "logs", "tcp/127.0.0.1:1", "/hall/r1", external=["vision"])
-    assert not crew.ready()
-    (line,) = crew.missing()
+    supervised = SupervisedBrain([], tmp_path / "logs", "tcp/127.0.0.1:1", "/hall/r1", external=["vision"])
+    assert not supervised.ready()
+    (line,) = supervised.missing()
     assert line.startswith("vision is never heard; it is external: whoever runs it must start it")
     with pytest.raises(GraphError, match="`critical` and `external` must be true or false"):
         parse_graph({"regions": {"eye": {"class": "brain_regions.vision:Vision", "external": "yes"}}}, "mine.yaml")

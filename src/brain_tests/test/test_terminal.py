@@ -17,7 +17,7 @@ import brain
 from brain_eval.blame import blame
 from brain_eval.compare import compare
 from brain_runtime.command.terminal import Terminal
-from brain_runtime.crew import Crew
+from brain_runtime.supervised_brain import SupervisedBrain
 from brain_runtime.listen import Seen
 from brain_runtime.report import footer, input_lines, reason_lines, region_report, table
 from brain_runtime.run.workload import Workload
@@ -89,20 +89,20 @@ def test_what_observes_cannot_end_the_supervisor(tmp_path, capfd):
         raise RuntimeError(f"cannot show {event.child} {NASTY}")
 
     child = Workload("sleeper", (sys.executable, "-c", "import time; time.sleep(600)"))
-    crew = Crew([child, Workload("other", child.argv)], tmp_path, "tcp/127.0.0.1:1", on_event=fails)
+    supervised = SupervisedBrain([child, Workload("other", child.argv)], tmp_path, "tcp/127.0.0.1:1", on_event=fails)
     try:
-        crew.supervisor.start()
-        crew.supervisor.kill("other")
+        supervised.supervisor.start()
+        supervised.supervisor.kill("other")
         end = time.monotonic() + 30
-        while crew.supervisor.restarts("other") == 0:
-            crew.round()
+        while supervised.supervisor.restarts("other") == 0:
+            supervised.round()
             assert time.monotonic() < end
         # what is heard may fail too, in whatever way
-        crew.ear = type("Deaf", (), {"listen": lambda self, seconds: 1 / 0, "close": lambda self: None})()
-        crew.round()
-        crew.round()
+        supervised.ear = type("Deaf", (), {"listen": lambda self, seconds: 1 / 0, "close": lambda self: None})()
+        supervised.round()
+        supervised.round()
     finally:
-        crew.stop()
+        supervised.stop()
     told = capfd.readouterr().err
     assert told.count("showing events failed (RuntimeError: cannot show sleeper [/nope]") == 1
     assert told.count("listening to the brain failed (ZeroDivisionError") == 1 and "\x1b" not in told

@@ -12,7 +12,7 @@ from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make, time_message, time_seconds
 from brain_wire.node import Node
 from brain_wire.qos import LATCHED, QoS
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.service import Request, Service
 
 FEEDBACK_QUALITY = QoS(reliable=True, latched=False, depth=10)
@@ -23,7 +23,7 @@ WAITERS = 16            # requests for one goal's result that wait for its end
 NONE, REJECTED, UNKNOWN_GOAL, TERMINATED = range(4)     # CancelGoal_Response ERROR_*
 _NO_ID = bytes(16)
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 @dataclass
@@ -94,8 +94,8 @@ class ActionServer:
             try:
                 serve(request)
             except Exception as error:
-                seldom(service.endpoint.topic, f"{service.endpoint.topic}: a request could not be answered", trace=True,
-                       level=logging.ERROR)
+                limited_log(service.endpoint.topic, f"{service.endpoint.topic}: a request could not be answered",
+                            trace=True, level=logging.ERROR)
                 request.refuse(f"it could not be answered: {type(error).__name__}: {error}")
 
     def _accept(self, request: Request) -> None:

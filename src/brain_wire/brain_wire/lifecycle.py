@@ -10,10 +10,10 @@ from enum import IntEnum
 from typing import Any, Callable, Mapping, NamedTuple
 
 from brain_wire.messages import make
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class State(IntEnum):
@@ -122,9 +122,9 @@ class Lifecycle:
         """
         way = next((w for w in _WAYS if w.start == self.state and wanted in (w.id, w.label)), None)
         if way is None:
-            seldom("impossible", f"transition {quoted(str(wanted))} is not possible in the state "
-                   f"{self.state.name.lower()}; possible are "
-                   f"{', '.join(arrow.label for arrow in self.available()) or 'none'}", level=logging.ERROR)
+            limited_log("impossible", f"transition {quoted(str(wanted))} is not possible in the state "
+                        f"{self.state.name.lower()}; possible are "
+                        f"{', '.join(arrow.label for arrow in self.available()) or 'none'}", level=logging.ERROR)
             return False
         self._go(way.id, way.label, way.through)
         outcome = self._do[way.label]()

@@ -24,7 +24,7 @@ from brain_wire.definitions import (FILLER, Definition, DefinitionError, Fields,
                                     added, definition_file, definition_files, packages, parse, register, standard)
 from brain_wire.definitions import type_hash as hash_of
 from brain_wire.services import find
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 # U+0018 CANCEL: on a latched topic of sentences it takes the place of one that is past, and says nothing itself.
 SILENCE = "\x18"

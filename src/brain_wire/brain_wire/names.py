@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brain_wire import messages
 from brain_wire.qos import QoS
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 TOKEN_SPACE = "@ros2_lv"
 

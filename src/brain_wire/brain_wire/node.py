@@ -12,7 +12,7 @@ from brain_wire.service import QUALITY, Client, Service
 from brain_wire.services import ServiceType, service_type
 from brain_wire.session import QUERY_TIMEOUT, Session, open_session
 from brain_wire.topics import MAX_SIZE, AtOnce, Publisher, Subscription
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 
 class Node:
@@ -90,7 +90,7 @@ class Node:
             by_publisher: keep the newest of each publisher, so that a busy one does not displace the others.
             max_size: bytes; larger messages are refused.
             hops: note of each publisher how long its messages take and how many do not come, see
-                :mod:`brain_wire.hops`.
+                :mod:`brain_wire.latency`.
 
         Raises:
             NameProblem, MessageError: as for :meth:`publisher`.

@@ -29,10 +29,10 @@ def guarded(callback: Callable[..., Any], what: str) -> Callable[..., Any]:
 
 def complain(text: str) -> None:
     """Says a line on standard error, if anybody can hear it."""
-    from brain_wire import shown
+    from brain_wire import safe_text
 
     try:
-        print(f"brain: {shown.line(text)}", file=sys.stderr, flush=True)
+        print(f"brain: {safe_text.line(text)}", file=sys.stderr, flush=True)
     except OSError:
         return  # there is no one left to tell: the terminal is gone, or the disk behind it is full
 

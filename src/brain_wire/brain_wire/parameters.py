@@ -8,7 +8,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
-from brain_wire.shown import is_text, quoted
+from brain_wire.safe_text import is_text, quoted
 
 WHOLE = range(-2**63, 2**63)    # what ROS 2 has for whole numbers
 LONGEST = 2**14                 # elements of a list, and bytes of a text

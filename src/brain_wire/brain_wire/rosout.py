@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from brain_wire import messages, shown
+from brain_wire import messages, safe_text
 from brain_wire.node import Node
 from brain_wire.qos import QoS
 
@@ -23,7 +23,7 @@ class Rosout(logging.Handler):
         super().__init__()
         self._node = node
         self._publisher = node.publisher(TOPIC, TYPE, QUALITY)
-        self.setFormatter(shown.Formatter("%(message)s"))
+        self.setFormatter(safe_text.Formatter("%(message)s"))
         self.addFilter(lambda record: not record.name.startswith("zenoh"))
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -18,13 +18,13 @@ from typing import Any, Mapping, NoReturn, Sequence
 
 import zenoh
 
-from brain_wire import shared_memory, shown, standby, threads
+from brain_wire import shared_memory, safe_text, standby, threads
 from brain_wire.credentials import place
 from brain_wire.endings import on_ending
 from brain_wire.logs import survive_full_disk
-from brain_wire.refusal import address, open_to_a_network
-from brain_wire.slices import ask_for_short_slices
-from brain_wire.waking import Flag
+from brain_wire.connect_errors import address, open_to_a_network
+from brain_wire.sched_slice import ask_for_short_slices
+from brain_wire.wakeup import Flag
 from brain_wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
                                 config_from_file, insert, security_log, session_config)
 
@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(standby.OPTION, action="store_true", help="wait on standard input for a number before "
                         "it begins")
     options = parser.parse_args(argv)
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     zenoh.try_init_log_from_env()   # where RUST_LOG is set
     ask_for_short_slices()
     stop = Flag()
@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:
-        print(shown.line(problem), file=sys.stderr)
+        print(safe_text.line(problem), file=sys.stderr)
         return 3 if isinstance(problem, RouterRuns) else 1
     log.info("routing at %s", ", ".join(router.endpoints))
     stop.wait()

@@ -24,7 +24,7 @@ from brain_wire.node import Node
 from brain_wire.parameters import ParameterError, check_parameters, describe
 from brain_wire.qos import QoS
 from brain_wire.service import Service
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 SHARE = 0.05        # s
 TRANSITION_EVENTS = QoS(reliable=True, latched=False, depth=10)

@@ -16,16 +16,16 @@ from typing import Any, Callable
 import zenoh
 from zenoh.handlers import Callback
 
-from brain_wire import messages, shown
+from brain_wire import messages, safe_text
 from brain_wire import names
 from brain_wire.attachment import AttachmentProblem, pack, read
 from brain_wire.qos import QoS
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.services import ServiceType
 from brain_wire.session import Session
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 QUALITY = QoS(reliable=True, latched=False, depth=10)   # of services, as ROS 2 has it
 WAITING = 64            # requests that wait to be answered; older ones are refused
@@ -72,7 +72,7 @@ def _refuse(query: zenoh.Query, why: str) -> None:
         with query:
             query.reply_err(messages.clip_utf8(why, MAX_REFUSAL))
     except zenoh.ZError as error:
-        seldom("refusal", f"a refusal could not be sent: {error}")
+        limited_log("refusal", f"a refusal could not be sent: {error}")
 
 
 class Service:
@@ -123,8 +123,8 @@ class Service:
         except Exception as problem:    # whatever one request holds, the next one is answered
             known = isinstance(problem, (messages.MessageError, AttachmentProblem))
             why = str(problem) if known else f"it could not be read: {type(problem).__name__}"
-            seldom(self.endpoint.topic, f"{self.endpoint.topic}: refused a request: {shown.quoted(why)}",
-                   trace=not known)
+            limited_log(self.endpoint.topic, f"{self.endpoint.topic}: refused a request: {safe_text.quoted(why)}",
+                        trace=not known)
             _refuse(query, why)
             return None
 
@@ -154,8 +154,8 @@ class Service:
             try:
                 request.reply(handler(request.message))
             except Exception as error:
-                seldom(f"{self.endpoint.topic} failed", f"{self.endpoint.topic}: a request could not be answered",
-                       trace=True, level=logging.ERROR)
+                limited_log(f"{self.endpoint.topic} failed", f"{self.endpoint.topic}: a request could not be answered",
+                            trace=True, level=logging.ERROR)
                 request.refuse(f"it could not be answered: {type(error).__name__}: {error}")
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class Client:
         """The answer in a reply. Raises NoAnswer, MessageError."""
         if reply.ok is None:
             why = (b"" if reply.err is None else reply.err.payload.to_bytes())[:MAX_REFUSAL].decode("utf-8", "replace")
-            raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else shown.quoted(why)}")
+            raise NoAnswer(f"{self.endpoint.topic} refused: {why if why.isprintable() else safe_text.quoted(why)}")
         if len(reply.ok.payload) > MAX_ANSWER:
             raise messages.MessageError(f"{self.endpoint.topic} answered with {len(reply.ok.payload)} bytes")
         try:

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any, Callable
 
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 OPTION = "--standby"
 LOOK = 0.5      # s between looks whether the end was asked for meanwhile

@@ -18,12 +18,12 @@ from typing import Any, Callable, Iterator, NamedTuple
 import zenoh
 from zenoh.handlers import RingChannel
 
-from brain_wire import messages, names, shared_memory, shown
+from brain_wire import messages, names, shared_memory, safe_text
 from brain_wire.attachment import GID_SIZE, LAYOUT, SIZE, Attachment, AttachmentProblem, read
-from brain_wire.hops import Hop, Hops
-from brain_wire.seldom import Seldom
+from brain_wire.latency import Hop, Hops
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.session import CLOSING, Session
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 MAX_SIZE = 16 * 2**20       # bytes; a larger message is refused before it is decoded
 MAX_PUBLISHERS = 64         # kept apart on one subscription
@@ -36,7 +36,7 @@ HEARTBEAT = 0.5             # s, of reliable latched publishers, as rmw_zenoh ha
 AtOnce = Callable[[zenoh.ZBytes, float], bool]
 """Given a payload, for :func:`.shared_memory.read`, and its time of receipt (steady, s); whether it is dealt with."""
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Arrival(NamedTuple):
@@ -249,8 +249,8 @@ class Subscription:
                     wake()
                     self.overwritten += full
             except Exception as error:  # whatever one message brings about, the next one is received
-                seldom(self.endpoint.topic, f"{self.endpoint.topic}: a message could not be taken in: "
-                       f"{type(error).__name__}: {shown.quoted(str(error))}", trace=True)
+                limited_log(self.endpoint.topic, f"{self.endpoint.topic}: a message could not be taken in: "
+                            f"{type(error).__name__}: {safe_text.quoted(str(error))}", trace=True)
             self.last_received = now
             sample = payload = arrival = None   # freed while nobody waits, and not when the next one has come
             waiting = waiting + 1 if now - begin < AT_ONCE else 0
@@ -309,8 +309,8 @@ class Subscription:
                 try:
                     message = messages.decode(arrival.data, self.type)
                 except messages.MessageError as problem:
-                    seldom(self.endpoint.topic, f"{self.endpoint.topic}: left out a message: "
-                           f"{shown.quoted(str(problem))}")
+                    limited_log(self.endpoint.topic, f"{self.endpoint.topic}: left out a message: "
+                                f"{safe_text.quoted(str(problem))}")
                     continue
                 yield message
 
@@ -386,7 +386,7 @@ class _Intake:
             return self._hops.note(None if attachment is None or len(attachment) != SIZE else attachment.to_bytes(),
                                    received, full, came)
         except Exception as error:  # the books must not keep a message from whom it is for
-            seldom("hops", f"a message could not be noted: {type(error).__name__}", trace=True)
+            limited_log("hops", f"a message could not be noted: {type(error).__name__}", trace=True)
             return None
 
 

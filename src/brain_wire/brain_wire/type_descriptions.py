@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable
 from brain_wire import messages
 from brain_wire.definitions import Nodetype, definition_file
 from brain_wire.messages import make
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 SERVICE = "type_description_interfaces/srv/GetTypeDescription"
 _PACKAGE = "type_description_interfaces/msg"

@@ -22,7 +22,7 @@ import zenoh
 from zenoh.handlers import Callback, RingChannel
 
 from brain_wire import names
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.session import Session
 
 DEBOUNCE = 0.3          # s a node may be without tokens before it counts as gone
@@ -37,7 +37,7 @@ CONFIRM = 1.0           # s in which the router tells of all
 WARNINGS = 100          # peers that are warned of
 
 log = logging.getLogger(__name__)
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class _Census:
@@ -179,7 +179,7 @@ class Watch:
         try:
             self._take(token, alive, now)
         except Exception as error:  # whoever watches goes on, and with it a supervisor or a region
-            seldom("token", f"a liveliness token could not be taken in: {type(error).__name__}", trace=True)
+            limited_log("token", f"a liveliness token could not be taken in: {type(error).__name__}", trace=True)
 
     def _next(self) -> zenoh.Sample | None:
         try:
@@ -226,14 +226,14 @@ class Watch:
         try:
             endpoint = names.parse_token(token)
         except names.NameProblem as problem:
-            seldom("no token", f"passed over what somebody declared: {problem}")
+            limited_log("no token", f"passed over what somebody declared: {problem}")
             return
         with self._lock:
             if alive:
                 if token not in self._endpoints and len(self._endpoints) >= MOST:
                     self._missed = True
-                    seldom("too many", f"more than {MOST} liveliness tokens: who comes now is not seen before others "
-                                       f"leave; somebody floods domain {endpoint.domain}")
+                    limited_log("too many", f"more than {MOST} liveliness tokens: who comes now is not seen before others "
+                                            f"leave; somebody floods domain {endpoint.domain}")
                     return
                 self._endpoints[token] = endpoint
             elif self._endpoints.pop(token, None) is None:

@@ -10,7 +10,7 @@ import pytest
 
 from brain_wire import Node, messages, names, open_session
 from brain_wire.attachment import pack
-from brain_wire.hops import BEHIND, JUMP, LATER, LONGEST, MOST, RECENT, SILENT, Hop, Hops
+from brain_wire.latency import BEHIND, JUMP, LATER, LONGEST, MOST, RECENT, SILENT, Hop, Hops
 from brain_wire.qos import QoS
 from brain_wire.router import Router
 

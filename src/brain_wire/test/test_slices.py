@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from brain_wire.slices import SLICE, slice_of
+from brain_wire.sched_slice import SLICE, slice_of
 
 linux = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in platform.release().split(".")[:2])
 pytestmark = pytest.mark.skipif(linux < (6, 12), reason="slices are a thread's own from Linux 6.12 on")
 PROGRAM = """
 import os, sys, threading
-from brain_wire.slices import ask_for_short_slices, slice_of
+from brain_wire.sched_slice import ask_for_short_slices, slice_of
 if sys.argv[1] == "batch":
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 os.nice(int(sys.argv[2]))

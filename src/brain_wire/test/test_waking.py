@@ -3,7 +3,7 @@
 import signal
 import threading
 
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 
 def test_a_flag_stays_set_and_wakes_who_waits():

@@ -34,8 +34,8 @@ from brain_sim.camera import RayCamera
 from brain_sim.camera_region import camera_of, planar_pose
 from brain_sim.suite import Episode
 from brain_training.vision_data import label_columns
-from brain_wire import shown
-from brain_wire.waking import Flag
+from brain_wire import safe_text
+from brain_wire.wakeup import Flag
 
 WORLD = "brain_bench.fleet_demo.dressed_world:DressedWorld"
 EVERY = 0.4                         # s between two pictures that are kept
@@ -152,13 +152,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True)
     options = parser.parse_args(argv)
     ending = Ending()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s drive: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s drive: %(message)s")
     with contextlib.suppress(OSError):
         os.nice(POLITE)
     try:
         Driver(Given.read(options.folder), options.folder, ending.asked).run()
     except (ValueError, OSError) as problem:
-        print(f"brain fleet demo: {shown.line(problem)}", file=sys.stderr)
+        print(f"brain fleet demo: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 

@@ -13,7 +13,7 @@ from brain_bench.fleet_demo.script import CUT, DEATH, Script
 from brain_bench.fleet_demo.story import Trouble, examined
 from brain_bench.fleet_demo.table import rooms, row
 from brain_regions.vision import weights
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 LOOK = 0.5          # s between two looks at the cloud
 SHEETS = 3          # files of pictures that each robot has before the rounds begin: the last of them is kept back

@@ -35,8 +35,8 @@ def run(script: Any, out: Path | None, as_json: bool) -> None:
     from brain_bench.fleet_demo.robot_folder import put
     from brain_bench.plotting import check
     from brain_runtime.command.terminal import Terminal
-    from brain_wire import shown
-    from brain_wire.waking import Flag
+    from brain_wire import safe_text
+    from brain_wire.wakeup import Flag
 
     check_folder(Path("runs") if out is None else out, "--out")
     claim = _claim(out)
@@ -69,7 +69,7 @@ def run(script: Any, out: Path | None, as_json: bool) -> None:
                      f"no round was done within {script.limit_s:.0f} s; the logs are in {claim.folder}"),
              130 if stop.is_set() and not why else 1)
     try:
-        put(claim.folder / SUMMARY, (shown.as_json(found, 1) + "\n").encode())
+        put(claim.folder / SUMMARY, (safe_text.as_json(found, 1) + "\n").encode())
         draw(claim.folder / PICTURE, found)
     except OSError as problem:
         why = why or f"cannot write to {claim.folder}: {problem.strerror or problem}"
@@ -113,7 +113,7 @@ def _watching(console: Any, played: Any, live: bool) -> Any:
 
         from brain_bench.fleet_demo.table import live as table
 
-        with Live(console=console, auto_refresh=False, screen=False) as shown:
-            yield lambda: shown.update(table(played.head(), played.rows(), played.lines), refresh=True)
+        with Live(console=console, auto_refresh=False, screen=False) as safe_text:
+            yield lambda: safe_text.update(table(played.head(), played.rows(), played.lines), refresh=True)
 
     return watching()

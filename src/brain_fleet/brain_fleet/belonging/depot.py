@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Callable
 from brain_fleet.belonging.authority import Refusal
 from brain_security.fleet_keys import check_robot
 from brain_security.folder import rewrite
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 DAYS = 90.0         # that anything is kept at most
 SPARE = 500e6       # bytes of the disk that are left free
@@ -23,7 +23,7 @@ EVERY = 600.0       # s between two looks at what is too old
 PART = 64 * 1024
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Depot:
@@ -55,7 +55,7 @@ class Depot:
             try:
                 self.tidy()
             except OSError as error:
-                seldom("tidy", f"what is too old cannot be deleted: {error}")
+                limited_log("tidy", f"what is too old cannot be deleted: {error}")
             if self._over.wait(EVERY):
                 return
 

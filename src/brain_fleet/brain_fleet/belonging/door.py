@@ -23,8 +23,8 @@ from brain_fleet.schema import FormProblem, check, read_json
 from brain_security.certificates import CertificateError, Pair
 from brain_security.folder import FolderError
 from brain_security.rights import AUTHORITY, ROUTER
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 LONGEST = 16 * 1024     # bytes of a question
 MOST = 16               # who ask at the same time
@@ -42,7 +42,7 @@ _FORM: dict[str, Any] = {"type": "object", "required": ["format", "do"], "proper
     "sha256": {"type": "string", "pattern": "[0-9a-f]{64}"}, "days": {"type": "number", "minimum": 0, "maximum": 3650}}}
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 # What takes in a file: robot, question, where its bytes come from, what lets them come; returns the answer.
 TakeIn = Callable[[str, dict[str, Any], Any, Callable[[], None]], dict[str, Any]]
@@ -130,12 +130,12 @@ class Door:
             except OSError as error:
                 if self._over:
                     return
-                seldom("accept", f"nobody could be let in at the door: {error}")
+                limited_log("accept", f"nobody could be let in at the door: {error}")
                 time.sleep(0.1)     # no file is left for it, perhaps
                 continue
             if not self._busy.acquire(blocking=False):
                 link.close()
-                seldom("busy", f"more than {MOST} ask at the door; {address[0]} is sent away")
+                limited_log("busy", f"more than {MOST} ask at the door; {address[0]} is sent away")
                 continue
             threading.Thread(target=self._serve, args=(link, str(address[0])), name="door", daemon=True).start()
 
@@ -156,9 +156,9 @@ class Door:
                 finally:
                     ending.cancel()
         except (OSError, ValueError, DoorProblem) as error:
-            seldom(f"link {address}", f"{address} asked at the door, and the link ended: {quoted(str(error))}")
+            limited_log(f"link {address}", f"{address} asked at the door, and the link ended: {quoted(str(error))}")
         except Exception:   # whatever one asks, the next is served
-            seldom("door", f"a question of {address} failed", trace=True, level=logging.ERROR)
+            limited_log("door", f"a question of {address} failed", trace=True, level=logging.ERROR)
         finally:
             self._busy.release()
 
@@ -192,10 +192,10 @@ class Door:
             signed, again = self._authority.renew(certificate, question.get("request", "").encode())
             return {"again": again, **({} if signed is None else {"certificate": signed.decode()})}
         except (FormProblem, Refusal, CertificateError) as problem:
-            seldom(f"refuse {address}", f"{address} asked at the door, and is refused: {problem}")
+            limited_log(f"refuse {address}", f"{address} asked at the door, and is refused: {problem}")
             return {"problem": str(problem)[:500]}
         except (FolderError, FileNotFoundError, PermissionError) as problem:
-            seldom("folder", str(problem))
+            limited_log("folder", str(problem))
             return {"problem": "the cloud cannot read or write its keys just now; its log says more", "passing": True}
 
     def _enroll(self, question: dict[str, Any], address: str) -> dict[str, Any]:

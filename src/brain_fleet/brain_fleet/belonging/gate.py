@@ -25,9 +25,9 @@ from brain_fleet.processes.settings import ZENOH
 from brain_security.folder import FolderError, read_router
 from brain_security.rights import ROUTER
 from brain_wire import Session, open_session
-from brain_wire.refusal import address
+from brain_wire.connect_errors import address
 from brain_wire.router import Router, RouterProblem, RouterRuns
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.session import Elsewhere
 
 LOOK = 0.3          # s between two looks at the rules
@@ -36,7 +36,7 @@ PATIENCE = 60.0     # s for a word of the router's process
 RETRY = 0.5         # s until a router that could not be opened is tried again
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class _Child:
@@ -147,7 +147,7 @@ class Gate:
             try:
                 subjects = _subjects(self._file.parent)
             except (FolderError, FileNotFoundError) as problem:
-                seldom("rules", f"the rules are not read anew: {problem}")
+                limited_log("rules", f"the rules are not read anew: {problem}")
                 continue
             # Taking rights away does not wait; many who come one after the other are taken in together.
             if not ended and self._subjects <= subjects and time.monotonic() - self._opened < PAUSE:
@@ -170,7 +170,7 @@ class Gate:
                 if old is not None and went:    # rather closed than open by the old rules
                     old.kill()
                     old = None
-                seldom("open", f"the router is not open: {problem}")
+                limited_log("open", f"the router is not open: {problem}")
                 self._over.wait(RETRY)
         if old is not None:
             old.kill()

@@ -20,8 +20,8 @@ from brain_fleet.store import StoreProblem
 from brain_security.certificates import CertificateError
 from brain_security.folder import FolderError
 from brain_security.members import read_register
-from brain_wire.refusal import address
-from brain_wire.seldom import Seldom
+from brain_wire.connect_errors import address
+from brain_wire.rate_limited_log import RateLimitedLog
 
 NOT_SECURED = "this cloud has no keys, so everybody belongs; start it with --secure FOLDER"
 
@@ -29,7 +29,7 @@ EVERY = 3600.0      # s between two looks at the router's own certificate
 SOON = 30.0         # days before its end in which that is told
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Belonging:
@@ -53,7 +53,7 @@ class Belonging:
             with self._cloud.store.change() as db:
                 events.write(db, robot, person, text)
         except StoreProblem as problem:
-            seldom("event", f"an event is not written down: {problem}")
+            limited_log("event", f"an event is not written down: {problem}")
 
     def _joins(self, robot: str, person: str) -> None:
         """A robot that comes with a new token may come with a new disk: a person has said that it is the one."""
@@ -61,7 +61,7 @@ class Belonging:
             with self._cloud.store.change() as db:
                 self._cloud.accept(db, robot, person, None)
         except StoreProblem as problem:
-            seldom("joins", f"{robot} is not taken in anew ({problem}); `brain fleet accept {robot}` does it")
+            limited_log("joins", f"{robot} is not taken in anew ({problem}); `brain fleet accept {robot}` does it")
 
     def order(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         """Does what a person orders: ``enroll``, ``revoke``.
@@ -114,11 +114,11 @@ def _watch(authority: Authority, over: threading.Event) -> None:
         try:
             left = authority.router_days()
         except (FolderError, FileNotFoundError) as problem:
-            seldom("watch", str(problem))
+            limited_log("watch", str(problem))
             continue
         if left < SOON:
-            seldom("ends", f"the certificate of this cloud's router ends in {max(left, 0.0):.0f} days: start the cloud "
-                           f"again, which renews it")
+            limited_log("ends", f"the certificate of this cloud's router ends in {max(left, 0.0):.0f} days: start the "
+                                f"cloud again, which renews it")
 
 
 @contextlib.contextmanager

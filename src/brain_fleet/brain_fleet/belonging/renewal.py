@@ -20,7 +20,7 @@ from brain_fleet.belonging.visit import NoDoor, Refused, Visit
 from brain_fleet.processes.alone import duration
 from brain_security.certificates import CertificateError, make_request
 from brain_security.folder import rewrite, robot_file
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 SOONEST, LATEST = 1.0, 3600.0   # s between two questions
 HURRY = 5.0                     # s between two at least, where the link is refused
@@ -28,7 +28,7 @@ RETRY = 30.0                    # s after which a door that did not answer is as
 ASTRAY = 3600.0                 # s by which clocks may differ without a word
 
 log = logging.getLogger("brain.edge")
-seldom = Seldom(log, every=600.0)
+limited_log = RateLimitedLog(log, every=600.0)
 
 
 class Renewal:
@@ -68,7 +68,7 @@ class Renewal:
             try:
                 wait = self.ask()
             except NoDoor as problem:
-                seldom("door", f"the certificate is not looked after: {problem}")
+                limited_log("door", f"the certificate is not looked after: {problem}")
                 wait = RETRY
             except Refused as problem:
                 self._once("refused", f"{self._robot} gets no certificate any more: {problem}")
@@ -77,7 +77,7 @@ class Renewal:
                 self._once("broken", f"the certificate in {self._file} cannot be renewed: {problem}")
                 wait = RETRY
             except Exception:   # the robot's side of the fleet goes on without
-                seldom("renewal", "the certificate could not be looked after", trace=True, level=logging.ERROR)
+                limited_log("renewal", "the certificate could not be looked after", trace=True, level=logging.ERROR)
                 wait = LATEST
             # Drawn, so that a fleet that was enrolled in an hour does not come in one.
             wait *= random.uniform(0.8, 1.0)

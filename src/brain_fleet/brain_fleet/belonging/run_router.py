@@ -17,7 +17,7 @@ import zenoh
 
 from brain_fleet.belonging.names import GO_ON, IS_OPEN, IS_READY, TAKEN
 from brain_fleet.processes.settings import ZENOH
-from brain_wire import SessionProblem, shown
+from brain_wire import SessionProblem, safe_text
 from brain_wire.router import Router, RouterProblem, RouterRuns
 
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         router = Router(options.listen, config_file=options.config, more=ZENOH)
     except (RouterProblem, SessionProblem) as problem:
-        print(f"{TAKEN if isinstance(problem, RouterRuns) else ''}{shown.line(problem)}", flush=True)
+        print(f"{TAKEN if isinstance(problem, RouterRuns) else ''}{safe_text.line(problem)}", flush=True)
         return 1
     print(IS_OPEN, flush=True)
     sys.stdin.read()

@@ -16,8 +16,8 @@ from brain_fleet.belonging.names import FORMAT, GO, NO_CHECK_TIME, PATIENCE
 from brain_fleet.belonging.tokens import Token
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_security.certificates import CertificateError, Pair, fingerprint
-from brain_wire.refusal import address
-from brain_wire.shown import quoted
+from brain_wire.connect_errors import address
+from brain_wire.safe_text import quoted
 
 LONGEST = 64 * 1024     # bytes of an answer
 _FORM = {"type": "object", "required": ["format", "now"], "properties": {

@@ -11,7 +11,7 @@ import kubernetes
 import urllib3
 
 from brain_fleet.cluster.kinds import MANAGER, Kind
-from brain_wire.shown import line
+from brain_wire.safe_text import line
 
 PATIENCE = (5.0, 30.0)      # s: to be connected; for an answer
 LONGEST = 64 * 2**20        # bytes of an answer

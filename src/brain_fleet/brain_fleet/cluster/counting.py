@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
-from brain_wire import shown
+from brain_wire import safe_text
 
 if TYPE_CHECKING:
     from brain_fleet.cluster.kinds import Kind
@@ -152,13 +152,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--message", type=Path, default=MESSAGE, help="where the number is left")
     given = parser.parse_args(argv)
     found = watch(given.path, given.format, given.known,
-                  tell=lambda why: print(f"sample counter: {shown.line(why)}", file=sys.stderr, flush=True))
+                  tell=lambda why: print(f"sample counter: {safe_text.line(why)}", file=sys.stderr, flush=True))
     try:
         given.message.write_text(json.dumps({SAMPLES: found}), encoding="utf-8")
     except OSError as error:
         print(f"sample counter: {given.message} cannot be written: {error.strerror or error}", file=sys.stderr)
         return 1
-    print(f"sample counter: {shown.line(str(given.path))} has {found} samples", flush=True)
+    print(f"sample counter: {safe_text.line(str(given.path))} has {found} samples", flush=True)
     return 0
 
 

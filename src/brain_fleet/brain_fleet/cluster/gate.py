@@ -16,7 +16,7 @@ import urllib.request
 from pathlib import Path
 from typing import Callable, Sequence
 
-from brain_wire import shown
+from brain_wire import safe_text
 
 ANY = "any"
 PIECE = 2**20           # bytes read at once
@@ -76,18 +76,19 @@ def fetch(url: str, path: Path, sha256: str, most: int = MOST, sleep: Callable[[
         except urllib.error.HTTPError as error:
             why = f"{error.code} {error.reason}"
             if 400 <= error.code < 500 and error.code != 429:
-                raise NotRight(f"{shown.quoted(url)} answers {why}") from None
+                raise NotRight(f"{safe_text.quoted(url)} answers {why}") from None
         except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
         except (OSError, ValueError) as error:
-            raise NotRight(f"{shown.quoted(url)} cannot be written to {path}: {error}") from None
+            raise NotRight(f"{safe_text.quoted(url)} cannot be written to {path}: {error}") from None
         if wait is None:
-            raise NotRight(f"{shown.quoted(url)} cannot be fetched: {why}")
-        print(f"data gate: {shown.line(f'{url}: {why}; again in {wait:g} s')}", file=sys.stderr, flush=True)
+            raise NotRight(f"{safe_text.quoted(url)} cannot be fetched: {why}")
+        print(f"data gate: {safe_text.line(f'{url}: {why}; again in {wait:g} s')}", file=sys.stderr, flush=True)
         sleep(wait)
     if sha256 not in (ANY, found):
         part.unlink()
-        raise NotRight(f"{shown.quoted(url)} has sha256 {found}, and must have {sha256}; it is another file, or torn")
+        raise NotRight(f"{safe_text.quoted(url)} has sha256 {found}, and must have {sha256}; it is another file, "
+                       f"or torn")
     os.replace(part, path)
 
 
@@ -119,9 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             else:
                 check(Path(path), sha256)
         except NotRight as problem:
-            print(f"data gate: {shown.line(problem)}", file=sys.stderr)
+            print(f"data gate: {safe_text.line(problem)}", file=sys.stderr)
             return 1
-        print(f"data gate: {shown.line(path)} is there and right", flush=True)
+        print(f"data gate: {safe_text.line(path)} is there and right", flush=True)
     return 0
 
 

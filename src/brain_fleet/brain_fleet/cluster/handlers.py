@@ -19,14 +19,14 @@ from brain_fleet.cluster.mirror import Mirror
 from brain_fleet.cluster.others import Others
 from brain_fleet.cluster.reconcile import Reconciler, Told, ours, references
 from brain_fleet.processes.asking import NoCloud
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 RESYNC = 15.0       # s after which each resource is looked at again, whatever was missed
 AGAIN = 5.0         # s after which something is tried again
 REFERRED = {RUNTIME: (TRAIN_JOB,), CLUSTER_RUNTIME: (TRAIN_JOB,), DATASET: SEDNA_JOBS, MODEL: SEDNA_JOBS}
 
 log = logging.getLogger("brain.operator")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Ever:
@@ -150,7 +150,7 @@ def _bring_soon(parts: Parts, kind: Kind, namespace: str, name: str) -> None:
     try:
         _bring(parts, kind, namespace, name)
     except kopf.TemporaryError as error:
-        seldom(f"{kind.kind} {namespace}/{name}", str(error))
+        limited_log(f"{kind.kind} {namespace}/{name}", str(error))
 
 
 def _of_job(registry: kopf.OperatorRegistry, parts: Parts, kind: Kind) -> None:
@@ -194,7 +194,7 @@ def _of_reference(registry: kopf.OperatorRegistry, parts: Parts, kind: Kind, kin
                 try:
                     found = parts.api.listed(one, place)
                 except ApiProblem as problem:
-                    seldom(f"list {one.kind}", str(problem))
+                    limited_log(f"list {one.kind}", str(problem))
                     continue
                 for job in found:
                     if (kind, name) in references(job):

@@ -19,7 +19,7 @@ from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.state.kinds import API_VERSION
 from brain_fleet.state.manifests import ALL
 from brain_wire import SessionProblem
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 EVERY = 5.0         # s between two looks at the cloud
 HEARD = 60.0        # s by which the time of the last message may be older than it is, so that it is seldom written
@@ -28,7 +28,7 @@ ALL_ROBOTS = "*"
 MIRRORED = f"{FLEET}/mirrored"      # label of the nodes that this operator has made
 
 log = logging.getLogger("brain.operator")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Fleet:
@@ -156,9 +156,10 @@ class Mirror:
             try:
                 self.look()
             except ApiProblem as problem:
-                seldom("mirror", f"the fleet is not shown: {problem}")
+                limited_log("mirror", f"the fleet is not shown: {problem}")
             except Exception as error:      # whatever one look meets, the next is taken
-                seldom("mirror", f"the fleet is not shown: {type(error).__name__}", trace=True, level=logging.ERROR)
+                limited_log("mirror", f"the fleet is not shown: {type(error).__name__}", trace=True,
+                            level=logging.ERROR)
             self._stop.wait(EVERY)
 
     def look(self) -> None:
@@ -173,7 +174,7 @@ class Mirror:
             robots = {node_name(one["robot"]): one for one in self._fleet("robots")["robots"]}
             resources = self._fleet("resources")["resources"]
         except NoCloud as problem:
-            seldom("cloud", f"the fleet is not shown: {problem}")
+            limited_log("cloud", f"the fleet is not shown: {problem}")
             for one in there.values():
                 self._write_node(one, None)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from brain_fleet.jobs.templates import Unfit, overlaid
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 EDGE = "node-role.kubernetes.io/edge"
 HOST = "kubernetes.io/hostname"

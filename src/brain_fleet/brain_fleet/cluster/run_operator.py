@@ -30,7 +30,7 @@ from brain_fleet.cluster.plans import Settings
 from brain_fleet.cluster.reconcile import Reconciler
 from brain_fleet.cluster.rights import missing, rights
 from brain_runtime.ending import leave
-from brain_wire import shown
+from brain_wire import safe_text
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 KINDS = (*JOBS, RUNTIME, CLUSTER_RUNTIME, DATASET, MODEL, FLEET_NODE, FLEET_ORDER)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--ignore-other", action="append", default=[], choices=[TRAINER, SEDNA])
     parser.add_argument("--liveness", default=None)
     options = parser.parse_args(argv)
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s operator: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s operator: %(message)s")
     # kopf tells of each step of each handler, in tracebacks where one is to be tried again.
     logging.getLogger("kopf").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
@@ -169,7 +169,7 @@ def _own_namespace() -> str:
 
 
 def _cannot(why: object) -> int:
-    print(f"brain operator: {shown.line(why)}", file=sys.stderr)
+    print(f"brain operator: {safe_text.line(why)}", file=sys.stderr)
     return 1
 
 

@@ -23,7 +23,7 @@ from brain_fleet.cluster.sedna import (blocked, data_of, deployment, heard, susp
 from brain_fleet.cluster.storage import Source, of_resource
 from brain_fleet.jobs.samples import fires, in_hours, metric
 from brain_fleet.jobs.templates import Unfit
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 STAGES = ("Train", "Eval", "Deploy")
 STEPS = ("Waiting", "Ready", "Starting", "Running", "Completed", "Failed")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.jobs.templates import Unfit, overlaid, with_variables
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 FETCHED = "/var/lib/fleet-data"     # below it, what the gate has fetched
 GATE = "data-gate"

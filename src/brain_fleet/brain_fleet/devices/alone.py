@@ -13,7 +13,7 @@ from brain_fleet.devices.shown import Shown
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.kinds import DEVICES
 from brain_fleet.state.manifests import ALL, ManifestProblem, Resource, read_manifests, resource
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 
 def read_devices(path: Path, settings: list[str]) -> Described:

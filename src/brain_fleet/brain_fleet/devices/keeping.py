@@ -16,8 +16,8 @@ from brain_fleet.state.held import Held, Wanted
 from brain_fleet.state.kinds import DEVICES
 from brain_fleet.state.tending import Tending
 from brain_fleet.store import StoreProblem
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Flag
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Flag
 
 if TYPE_CHECKING:
     from brain_fleet.devices.files import Described
@@ -29,7 +29,7 @@ AGAIN = 30.0        # s after which values are reported though none has changed,
 LARGEST = 200_000   # bytes of a twin that is reported
 
 log = logging.getLogger("brain.devices")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Keeping(Tending):
@@ -45,7 +45,7 @@ class Keeping(Tending):
 
     def __init__(self, held: Held, router: str | None, namespace: str, files: Mapping[str, Any],
                  reported: Callable[[], None], stop: Flag) -> None:
-        super().__init__("devices", LOOK, PATIENCE, seldom, stop)
+        super().__init__("devices", LOOK, PATIENCE, limited_log, stop)
         self._held, self._router, self._namespace, self._files = held, router, namespace, files
         self._reported = reported
         self._mapper: Mapper | None = None
@@ -70,8 +70,8 @@ class Keeping(Tending):
             except (StoreProblem, OutboxFull):
                 raise       # so it will be of the others
             except Exception:
-                seldom(f"report {one.name}", f"{one.kind} {one.name} cannot be reported", trace=True,
-                       level=logging.ERROR)
+                limited_log(f"report {one.name}", f"{one.kind} {one.name} cannot be reported", trace=True,
+                            level=logging.ERROR)
 
     def _take_on(self, wanted: list[Wanted]) -> None:
         from brain_fleet.devices.files import described

@@ -14,15 +14,15 @@ from brain_fleet.devices.driver import Around
 from brain_fleet.devices.models import Device
 from brain_fleet.devices.supervised import LEAVING, Lie, Supervised
 from brain_fleet.devices.twin import Twin
-from brain_wire import shown
-from brain_wire.seldom import Seldom
+from brain_wire import safe_text
+from brain_wire.rate_limited_log import RateLimitedLog
 
 LOOK = 0.25         # s between two looks at what time alone brings about
 TELL = 0.05         # s between two times that twins are told, however much is said
 HELD_UP = 30.0      # s without a turn, after which what is believed counts no more
 
 log = logging.getLogger("brain.devices")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 Fresh = Callable[[Device, str, Mapping[str, Any], float], None]
 
 
@@ -127,7 +127,7 @@ class Mapper:
             try:
                 self._turn()
             except Exception:   # whatever one driver brings about, the others go on
-                seldom("turn", "the devices could not be looked after", trace=True, level=logging.ERROR)
+                limited_log("turn", "the devices could not be looked after", trace=True, level=logging.ERROR)
                 time.sleep(LOOK)
         self._end()
 
@@ -195,7 +195,8 @@ class Mapper:
         except Lie as lie:
             self._lose(one, f"its driver lies: {lie}", now)
         except Exception as error:  # nothing that one driver brings about may reach the others
-            seldom(f"trouble {one.device.name}", f"{one.device.name} brings trouble", trace=True, level=logging.ERROR)
+            limited_log(f"trouble {one.device.name}", f"{one.device.name} brings trouble", trace=True,
+                        level=logging.ERROR)
             self._lose(one, f"its driver says what cannot be dealt with ({type(error).__name__})", now)
 
     def _starts(self, one: _Kept, now: float) -> None:
@@ -214,7 +215,7 @@ class Mapper:
                 one.said = ""
             return
         if says == "offline":
-            self._says_offline(one, shown.line(line["why"], 300), now)
+            self._says_offline(one, safe_text.line(line["why"], 300), now)
             return
         if "name" not in line:
             return
@@ -227,9 +228,9 @@ class Mapper:
             if kept.take(line["value"], float(line["at"]), line["unit"], line["kept"], now):
                 self._fresh(one.device, line["name"], twin.fresh(), kept.at or now)
         elif says == "failed":
-            kept.become("invalid", shown.line(line["why"], 300), now)
+            kept.become("invalid", safe_text.line(line["why"], 300), now)
         elif says == "unwritten":
-            kept.trouble = f"it cannot be written: {shown.line(line['why'], 250)}"
+            kept.trouble = f"it cannot be written: {safe_text.line(line['why'], 250)}"
         elif says == "written":
             kept.trouble = ""
 
@@ -241,7 +242,7 @@ class Mapper:
         one.twin.become("offline", why[:300], now)
         if why != one.said:
             one.said = why
-            seldom(f"offline {one.device.name}", f"{one.device.name} is offline: {why}")
+            limited_log(f"offline {one.device.name}", f"{one.device.name} is offline: {why}")
 
     def _listen(self) -> None:
         """Has the selector look at the pipes of the processes that run now."""

@@ -11,7 +11,7 @@ from brain_fleet.schema import FormProblem
 from brain_fleet.state.kinds import check_spec
 from brain_wire import messages
 from brain_wire.names import NameProblem, expand
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 PERIOD = 1.0        # s between two samples
 STALE = 3           # periods for which a value is fresh

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from brain_fleet.owners_file import NAME, OwnersFileProblem, read_named
 from brain_fleet.schema import FormProblem, check
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
 _FILE: dict[str, Any] = {"type": "object", "required": ["path"], "properties": {

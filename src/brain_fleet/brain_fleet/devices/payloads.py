@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 from brain_fleet.devices.driver import LARGEST, TEXT, Sample
 from brain_fleet.devices.fields import PATH, inner
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 # Of a visitor, as far as the payload is concerned.
 FIELDS: dict[str, Mapping[str, Any]] = {

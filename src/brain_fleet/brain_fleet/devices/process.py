@@ -23,7 +23,7 @@ from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.schema import WHOLE, FormProblem
 from brain_runtime.end_with_parent import die_with
 from brain_wire.backoff import Backoff
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 MEMORY = 512 * 2**20    # bytes of data, threads' stacks among them
 NICE = 5                # below the regions of the brain, which run at 0

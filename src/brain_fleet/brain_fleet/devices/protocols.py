@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from brain_fleet.devices.driver import Driver
 from brain_fleet.devices.owned_files import check_names
 from brain_fleet.schema import FormProblem, check
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 GROUP = "brain.device_drivers"
 # Those that come with this package. Their modules load no library before a device is opened.

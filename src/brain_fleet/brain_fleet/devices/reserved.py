@@ -16,7 +16,7 @@ from brain_fleet.schema import FormProblem
 from brain_wire import messages
 from brain_wire.definitions import Nodetype
 from brain_wire.names import PUBLISHER, SUBSCRIPTION, NameProblem, expand
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 if TYPE_CHECKING:   # what only checks names opens no session
     from brain_wire import Node, Publisher, Subscription

@@ -16,8 +16,8 @@ from brain_runtime.azimuth import BINS, CENTERS, WIDTH, wrap
 from brain_wire import Node, NoRouter, Publisher, SessionProblem, messages, open_session
 from brain_wire.credentials import EDGE
 from brain_wire.qos import FEATURE
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Signal
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Signal
 
 TOPIC, TYPE = "sensor/features", "brain_interfaces/msg/SensorFeatures"
 AGAIN = 1.0         # s until a router that is not there is tried again
@@ -26,7 +26,7 @@ NODE = "brain_devices"
 SOURCE = "device/"  # before a device's name, so that none can take a region's place on a topic that many share
 
 log = logging.getLogger("brain.devices")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class News(NamedTuple):
@@ -78,10 +78,10 @@ class Shown:
                         Node(session, NODE, self._namespace) as node:
                     self._publish(node)
             except (NoRouter, SessionProblem) as problem:
-                seldom("router", f"what devices say is not published: {problem}")
+                limited_log("router", f"what devices say is not published: {problem}")
                 time.sleep(AGAIN)
             except Exception:   # whatever one value brings about, the next is published
-                seldom("shown", "what devices say could not be published", trace=True, level=logging.ERROR)
+                limited_log("shown", "what devices say could not be published", trace=True, level=logging.ERROR)
                 time.sleep(AGAIN)
 
     def _publish(self, node: Node) -> None:
@@ -112,7 +112,7 @@ class Shown:
                     message = _message(topic.type, topic.field, one.fresh[name], one.at)
                     publisher(topic.name, topic.type).publish(message)
                 except (FormProblem, messages.MessageError) as problem:     # it may be larger than the type allows
-                    seldom(topic.name, f"{name} of {one.device.name} is not published: {problem}")
+                    limited_log(topic.name, f"{name} of {one.device.name} is not published: {problem}")
             # Of a device that has several new values one map, the newest.
             for one in {one.device.name: one for one in sorted(news.values(), key=lambda n: n.at)}.values():
                 features = one.device.features

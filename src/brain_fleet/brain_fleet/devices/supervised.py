@@ -13,9 +13,9 @@ from brain_fleet.devices.driver import Around
 from brain_fleet.devices.models import Device
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.schema import FormProblem
-from brain_wire import shown
+from brain_wire import safe_text
 from brain_wire.backoff import Backoff
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 AGAIN = Backoff(first=0.5, most=60.0, healthy=60.0)     # until it is started again
 STARTING = 60.0         # s that a process may take to begin, however busy the machine is
@@ -53,7 +53,7 @@ class Supervised:
         self._text, self._errors, self._unsent = b"", b"", b""
         self._last = ""     # line of its standard error
         self._bucket = Bucket(RATE, BURST)
-        self._seldom = Seldom(log)
+        self._limited_log = RateLimitedLog(log)
 
     @property
     def running(self) -> bool:
@@ -151,7 +151,7 @@ class Supervised:
                 raise Lie(f"it said what no driver says: {problem}") from None
             self._heard, self._begun = now, True
             if one["say"] == "refused":
-                self.refused = shown.line(one["why"], 300)
+                self.refused = safe_text.line(one["why"], 300)
             elif one["say"] in ("online", "offline"):
                 self.refused = None
             found.append(one)
@@ -161,9 +161,9 @@ class Supervised:
         *whole, self._errors = (self._errors + (data or b""))[-READ:].split(b"\n")
         for line in whole:
             if line.strip():
-                text = shown.line(line.decode("utf-8", "replace"), 300)
+                text = safe_text.line(line.decode("utf-8", "replace"), 300)
                 self._last = text
-                self._seldom(self.device.name, f"{self.device.name}: {text}")
+                self._limited_log(self.device.name, f"{self.device.name}: {text}")
 
     def _ended(self, now: float) -> str:
         """Its standard output is closed."""

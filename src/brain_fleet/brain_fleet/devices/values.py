@@ -7,7 +7,7 @@ from typing import Any
 
 from brain_fleet.devices.models import Mapped, Property
 from brain_fleet.schema import WHOLE
-from brain_wire.shown import is_text, quoted
+from brain_wire.safe_text import is_text, quoted
 
 
 class Misfit(ValueError):

@@ -35,13 +35,13 @@ def run(file: File,
     from brain_fleet.devices.tables import devices_table
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.ending import Ending
-    from brain_wire import shown
+    from brain_wire import safe_text
 
     use_domain(domain)
     use_security(secure)
     told = _read(file, settings or [])
     ending = Ending()
-    shown.log_to(sys.stderr, logging.WARNING, "%(levelname)s %(message)s")
+    safe_text.log_to(sys.stderr, logging.WARNING, "%(levelname)s %(message)s")
     console = Terminal()
     with Alone(told, router, namespace) as alone:
         if as_json or not console.is_terminal:

@@ -24,8 +24,8 @@ from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn, robot_of
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 BYTES = 20e6            # a second that one robot may hand in, and twice that at once
 PARTLY = 64             # updates that have come in part; the memory that they take is bounded by it
@@ -34,7 +34,7 @@ ROBOTS = 20_000         # whose rates are kept
 AGAIN = 2.0             # s after which a robot is to try again that cannot be served just now
 
 log = logging.getLogger("brain.learning")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Aggregator:
         self._session, self._rounds, self._barred = session, rounds, barred
         self._partly: OrderedDict[str, _Partly] = OrderedDict()
         self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
-        answer(session, learn("*"), frames.LONGEST, self._serve, "learning", seldom)
+        answer(session, learn("*"), frames.LONGEST, self._serve, "learning", limited_log)
         session.run(self._watch, "learning rounds")
 
     def _watch(self) -> None:
@@ -68,7 +68,7 @@ class Aggregator:
             try:
                 pause = self._rounds.turn()
             except Exception:
-                seldom("turn", "a round could not be ended", trace=True, level=logging.ERROR)
+                limited_log("turn", "a round could not be ended", trace=True, level=logging.ERROR)
                 pause = 1.0
             time.sleep(min(max(pause, 0.02), 0.5))
 
@@ -93,7 +93,7 @@ class Aggregator:
                                   f"for itself only")
             found = self._answer(robot, frame)
         except FormProblem as problem:
-            seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
+            limited_log(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
             query.reply_err(clip_utf8(str(problem), 500))
             return
         query.reply(key, found)
@@ -106,7 +106,7 @@ class Aggregator:
             self._partly.pop(robot, None)
             return frames.write({"refused": str(problem)[:500]})
         except RecordsProblem as problem:
-            seldom("records", str(problem))
+            limited_log("records", str(problem))
             return frames.write({"wait_s": AGAIN, "why": "the cloud cannot write to its disk just now"})
 
     def _task(self, robot: str, frame: Frame) -> bytes:

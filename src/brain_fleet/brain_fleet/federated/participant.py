@@ -24,9 +24,9 @@ from brain_fleet.messages.pace import RETRY
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
 from brain_wire import Session
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
-from brain_wire.waking import Flag
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
+from brain_wire.wakeup import Flag
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
@@ -36,7 +36,7 @@ REASONS = 1000      # for waiting that are told
 LOOK = 0.5          # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.learning")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class NoAnswer(ConnectionError):
@@ -109,7 +109,7 @@ class Participant:
                 failures = 0
             except NoAnswer as problem:
                 failures += 1
-                seldom("link", f"{problem}; this robot goes on asking")
+                limited_log("link", f"{problem}; this robot goes on asking")
                 wait, turned = RETRY.delay(failures), Turned.WAITED
             news = "" if turned is Turned.WAITED else turned.value if turned is Turned.OVER else (
                 f"{turned.value}: {self.why}")
@@ -147,7 +147,7 @@ class Participant:
         except Exception as error:      # whatever a learner meets, the others are not to wait for this robot
             known = isinstance(error, (ValueError, RuntimeError, OSError))
             if not known:
-                seldom("learner", "the learner failed", trace=True, level=logging.ERROR)
+                limited_log("learner", "the learner failed", trace=True, level=logging.ERROR)
             self.why = " ".join(f"{'' if known else f'{type(error).__name__}: '}{error}".split())[:200]
             self._ask({"do": "decline", "run": head["run"], "round": head["round"], "why": self.why})
             return Turned.DECLINED, 1.0
@@ -194,7 +194,7 @@ class Participant:
         try:
             weights, examples, metrics = self._fit(made.weights, made.head, lambda: float("inf"))
         except Exception as error:      # as above
-            seldom("alone", f"this robot cannot go on learning by itself: {' '.join(str(error).split())[:200]}")
+            limited_log("alone", f"this robot cannot go on learning by itself: {' '.join(str(error).split())[:200]}")
             weights, examples, metrics = made.weights, made.examples, made.metrics
         self._made = Made(made.head, weights, examples, metrics, (*made.before, digest(pack(made.weights))))
         log.info("the cloud is away; trained on from what there is (%d)", len(self._made.before))

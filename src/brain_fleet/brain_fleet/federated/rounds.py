@@ -23,8 +23,8 @@ from brain_fleet.federated.plan import Plan
 from brain_fleet.federated.records import Opened, Records, RecordsProblem, model_bytes
 from brain_fleet.federated.strategies import DPFedAvg, Update
 from brain_fleet.federated.weights import WeightsProblem, check, digest, pack, unpack
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 HERE = 30.0         # s after its last question up to which a robot counts as there
 ASK_AGAIN = 1.0     # s after which a robot asks again that has nothing to do
@@ -33,7 +33,7 @@ LEFT_OUT = 5.0      # s after which a robot asks again that is left out of the o
 ROBOTS = 20_000     # that are remembered
 
 log = logging.getLogger("brain.learning")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Rounds:
             return
         self._refused[robot] = why
         self._declined[robot] = why     # nobody waits for it any more
-        seldom(f"refused {robot}", f"an update of {robot} was refused: {why}")
+        limited_log(f"refused {robot}", f"an update of {robot} was refused: {why}")
         self._happened(robot, f"{self.plan.name}: an update of {robot} was refused: {why}")
 
     # -- rounds ----------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Rounds:
         try:
             self._records.write_opened(Opened(self._state.attempt, self._boot, began, sorted(self._handed)))
         except RecordsProblem as problem:   # after a kill it would have its whole time again
-            seldom("opened", str(problem))
+            limited_log("opened", str(problem))
 
     def _close(self, why: str) -> None:
         """Ends the round. What cannot be written is tried again; the weights in memory are those on the disk."""
@@ -305,7 +305,7 @@ class Rounds:
             self._records.write_state()
         except (RecordsProblem, WeightsProblem) as problem:
             vars(state).update(vars(before))
-            seldom("close", f"the round cannot be ended: {problem}")
+            limited_log("close", f"the round cannot be ended: {problem}")
             if isinstance(problem, WeightsProblem):     # sums beyond float32; the updates of this round are no use
                 self._answers.clear()
             return

@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 Weights = dict[str, np.ndarray]
 LARGEST = 256 * 2**20   # bytes of all weights of a network

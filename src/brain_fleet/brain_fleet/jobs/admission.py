@@ -12,7 +12,7 @@ from brain_fleet.jobs.job import QUEUED, RUNNING, Job
 from brain_fleet.jobs.kinds import PRIORITIES
 from brain_fleet.jobs.manifests import PRIORITY, Manifest
 from brain_fleet.schema import FormProblem
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 # That Kubernetes has of its own.
 _SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

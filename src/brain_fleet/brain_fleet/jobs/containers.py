@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from brain_fleet.jobs.plan import GRACE, Places, Step, noted
 from brain_fleet.schema import FormProblem
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 IMAGES = "images are not used: commands run in the environment of this machine"
 RESOURCES = "resources are told and not enforced"

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Mapping
 
 from brain_fleet.schema import FormProblem, check
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 TRAINER, SEDNA = "trainer.kubeflow.org/v1alpha1", "sedna.io/v1alpha1"
 JOBS = ("TrainJob", "FederatedLearningJob", "IncrementalLearningJob", "LifelongLearningJob", "JointInferenceService")

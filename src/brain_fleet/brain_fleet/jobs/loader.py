@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, Sequence
 
-from brain_wire.shown import line, quoted
+from brain_wire.safe_text import line, quoted
 
 CHUNK = 2**20
 

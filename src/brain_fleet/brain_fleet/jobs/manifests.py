@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping
 
 from brain_fleet.jobs.kinds import JOBS, check_kind, kinds
 from brain_fleet.schema import FormProblem, check_plain
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 NAMESPACE = "default"
 DEEPEST = 40

@@ -22,8 +22,8 @@ from brain_fleet.jobs.stages import Stages
 from brain_fleet.jobs.status import write_status
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import StoreProblem
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 LOOK = 0.2          # s between two looks at workers
 PATIENCE = 40.0     # s that workers get to end when the runner ends
@@ -31,7 +31,7 @@ PATIENCE = 40.0     # s that workers get to end when the runner ends
 _CHANGED = {"TrainJob": {"suspend", "trainer"}}
 
 log = logging.getLogger("brain.jobs")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class _Uses(Mapping[tuple[str, str], Manifest]):
@@ -289,8 +289,8 @@ class Runner:
                     try:
                         self._look(key, job, now)
                     except Exception:   # whatever one job is, the others are run
-                        seldom(f"job {key}", f"{key[0]} {key[1]} failed to be looked at", trace=True,
-                               level=logging.ERROR)
+                        limited_log(f"job {key}", f"{key[0]} {key[1]} failed to be looked at", trace=True,
+                                    level=logging.ERROR)
                 for job in admitted(list(self._jobs.values()), self.slots):
                     if not job.record.manifest.spec.get("suspend"):
                         job.admit(now)
@@ -321,7 +321,7 @@ class Runner:
             with self.records.store.change() as db:
                 self.records.delete(db, *key)
         except StoreProblem as problem:
-            seldom("forget", f"{key[0]} {key[1]} cannot be forgotten yet: {problem}")
+            limited_log("forget", f"{key[0]} {key[1]} cannot be forgotten yet: {problem}")
             return
         self.records.forget(job.record.uid)
         del self._jobs[key]
@@ -337,14 +337,14 @@ class Runner:
         try:
             self.records.keep(job.record)
         except StoreProblem as problem:
-            seldom("keep", f"how far jobs are is not written down: {problem}")
+            limited_log("keep", f"how far jobs are is not written down: {problem}")
 
     def _tell(self, manifest: Manifest, text: str) -> None:
         log.info("%s %s: %s", manifest.kind, manifest.name, text)
         try:
             self.records.event(manifest, text)
         except StoreProblem as problem:
-            seldom("event", f"an event is not written down: {problem}")
+            limited_log("event", f"an event is not written down: {problem}")
 
 
 def _gave_way(job: Job) -> str:

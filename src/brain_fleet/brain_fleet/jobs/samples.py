@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 from brain_fleet.jobs.templates import Unfit
 from brain_fleet.schema import FormProblem
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 LARGEST = 64 * 2**20    # bytes of a list of samples
 NEAR = 1e-6             # two metrics that differ by less are equal, as Sedna has it

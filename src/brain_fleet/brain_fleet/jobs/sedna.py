@@ -11,7 +11,7 @@ from brain_fleet.jobs.loader import local_path
 from brain_fleet.jobs.manifests import SHA256, Manifest, ttl
 from brain_fleet.jobs.plan import BACKOFF, Group, Load, Places, Plan, Worker, noted
 from brain_fleet.schema import FormProblem
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 LOADERS = "loader"
 Objects = Mapping[tuple[str, str], Manifest]

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.jobs.templates import Unfit, overlaid, pod_template, variables, with_variables
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"    # label of a replicated job: its role
 TRAINER = "trainer"

@@ -11,7 +11,7 @@ from brain_fleet.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, 
 from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, TRAINER, Fetched, Step, Training,
                                        compile_train_job)
 from brain_fleet.schema import FormProblem
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 MOST_WORKERS = 10_000
 # What every cluster with the trainer has; one of that name in a manifest is taken in its place.

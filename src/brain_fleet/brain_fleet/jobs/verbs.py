@@ -48,13 +48,13 @@ def run(file: File,
     from brain_fleet.schema import FormProblem
     from brain_fleet.store import StoreProblem
     from brain_runtime.ending import Ending
-    from brain_wire import shown
+    from brain_wire import safe_text
 
     wanted = _read(file)
     if not any(one.job for one in wanted):
         fail(f"{file} holds no job")
     ending = Ending()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(message)s")
     keys = [(one.kind, one.name) for one in wanted if one.job]
     try:
         with Runner(folder.expanduser(), slots) as runner:

@@ -16,15 +16,15 @@ from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import robot_of, second
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 WAITING = 4                     # questions; an older one is worthless by the time that it would be answered
 QUESTION = 48 * 1024            # bytes: a picture of 96 x 64, and room; less than a pipe takes in (64 KiB on Linux)
 RATE, BURST = 1e6, 2e5          # bytes a second of one robot, and at once
 ROBOTS = 20_000                 # whose rates are kept
 
-seldom = Seldom(logging.getLogger("brain.second"))
+limited_log = RateLimitedLog(logging.getLogger("brain.second"))
 
 
 class Answering:
@@ -41,7 +41,7 @@ class Answering:
                  burst: float = BURST) -> None:
         self._helper, self._barred = helper, barred
         self._buckets = Buckets(rate, burst, ROBOTS)
-        answer(session, second("*"), QUESTION, self._serve, "second", seldom, waiting=WAITING, each=1)
+        answer(session, second("*"), QUESTION, self._serve, "second", limited_log, waiting=WAITING, each=1)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)

@@ -18,9 +18,9 @@ from brain_security.fleet_keys import second
 from brain_wire import Node, Session, messages
 from brain_wire.messages import MessageError
 from brain_wire.qos import FEATURE, SENSOR
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
-from brain_wire.waking import Flag
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
+from brain_wire.wakeup import Flag
 
 IMAGE, OBJECTS = "sensor_msgs/msg/Image", "brain_interfaces/msg/DetectedObjects"
 HARD, ANSWERS = "vision/hard", "vision/second"
@@ -31,7 +31,7 @@ REFUSED = 5.0           # s after a refusal in which the owner is not asked agai
 LOOK = 0.5              # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.second")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Asking:
@@ -67,7 +67,7 @@ class Asking:
         """Asks about one picture, and hands on what is answered in time."""
         question = messages.encode(picture)
         if len(question) > QUESTION:
-            seldom("size", f"a picture on {HARD} has {len(question)} bytes, and at most {QUESTION} are sent")
+            limited_log("size", f"a picture on {HARD} has {len(question)} bytes, and at most {QUESTION} are sent")
         elif self._may(len(question)):
             self.asked += 1
             found = self._ask(question)
@@ -89,7 +89,7 @@ class Asking:
                     self._left, self._until = PARCEL, time.monotonic() + LASTS
             except (NoConsent, ConsentProblem) as problem:
                 self._left, self._refused = 0, time.monotonic()
-                seldom("consent", f"no picture is asked about: {problem}")
+                limited_log("consent", f"no picture is asked about: {problem}")
                 return False
         self._left -= size
         return True
@@ -100,13 +100,13 @@ class Asking:
                 second(self._robot), payload=question, target=zenoh.QueryTarget.ALL,
                 consolidation=zenoh.ConsolidationMode.NONE, timeout=self._deadline))
         except zenoh.ZError as error:
-            seldom("cloud", f"the cloud cannot be asked ({quoted(str(error)[:80])})")
+            limited_log("cloud", f"the cloud cannot be asked ({quoted(str(error)[:80])})")
             return None
         for reply in replies:
             if reply.ok is None:
                 why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
                 if why not in (b"", b"Timeout"):
-                    seldom("refused", f"the cloud does not answer: {quoted(why.decode('utf-8', 'replace'))}")
+                    limited_log("refused", f"the cloud does not answer: {quoted(why.decode('utf-8', 'replace'))}")
                 continue
             data = reply.ok.payload
             if not 0 < len(data) <= ANSWER:
@@ -114,5 +114,5 @@ class Asking:
             try:
                 return messages.decode(data.to_bytes(), OBJECTS)
             except MessageError as error:
-                seldom("answer", f"what the cloud answers cannot be read: {quoted(str(error)[:80])}")
+                limited_log("answer", f"what the cloud answers cannot be read: {quoted(str(error)[:80])}")
         return None

@@ -12,14 +12,14 @@ import time
 
 from brain_fleet.joint import piped
 from brain_fleet.messages.pace import RETRY
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 CLASS = "brain_regions.vision.second:SecondVision"
 START = 120.0       # s that it may take to load what it computes with
 ANSWER = 5.0        # s for one; a robot has long stopped waiting by then
 
 log = logging.getLogger("brain.second")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class HelperProblem(RuntimeError):
@@ -95,7 +95,7 @@ class Helper:
             raise HelperProblem("the process that answers hard pictures is not up yet")
         self._failed += 1
         self._next = time.monotonic() + RETRY.delay(self._failed)
-        seldom("again", "the process that answers hard pictures is started again")
+        limited_log("again", "the process that answers hard pictures is started again")
         self._process, self._frames = self._start()
         if self._closed:    # meanwhile; whoever closes has ended the one before
             self._end()

@@ -17,7 +17,7 @@ from typing import IO, Any, Sequence
 from brain_fleet.joint.piped import read, write
 from brain_runtime.declared import DeclaredError, named
 from brain_runtime.hosts.local import LocalHost
-from brain_wire import messages, shown
+from brain_wire import messages, safe_text
 from brain_wire.messages import MessageError
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--class", dest="cls", required=True)
     parser.add_argument("--weights", required=True)
     options = parser.parse_args(argv)
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)       # whatever a library prints is no frame
     try:

@@ -16,7 +16,7 @@ from zenoh.handlers import Callback
 
 from brain_fleet.messages.pace import Bucket
 from brain_wire import Session
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 EACH = 4            # questions of one key that wait; an asker of ours has one under way, and asks again after a cut
 ROOM = 64 * 2**20   # bytes of all that wait
@@ -76,8 +76,8 @@ class Turns:
         self._bytes += size
 
 
-def answer(session: Session, key: str, longest: int, serve: Callable[[zenoh.Query], None], name: str, seldom: Seldom,
-           *, waiting: int = 256, each: int = EACH) -> None:
+def answer(session: Session, key: str, longest: int, serve: Callable[[zenoh.Query], None], name: str,
+           limited_log: RateLimitedLog, *, waiting: int = 256, each: int = EACH) -> None:
     """Answers in a thread of its own, until the session is closed.
 
     Args:
@@ -109,9 +109,9 @@ def answer(session: Session, key: str, longest: int, serve: Callable[[zenoh.Quer
                 with query:
                     serve(query)
             except zenoh.ZError as error:   # who asked has gone, or the session
-                seldom(f"{name} lost", f"{name}: an answer could not be sent: {error}")
+                limited_log(f"{name} lost", f"{name}: an answer could not be sent: {error}")
             except Exception:   # whatever one of them is, the next is answered
-                seldom(name, f"{name}: one could not be answered", trace=True, level=logging.ERROR)
+                limited_log(name, f"{name}: one could not be answered", trace=True, level=logging.ERROR)
             query = None    # what it holds is freed while nobody asks
 
     queryable = session.zenoh.declare_queryable(key, Callback(receive, indirect=False), complete=True)

@@ -25,9 +25,9 @@ from brain_fleet.messages.tally import Tally
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import Store, StoreProblem
 from brain_wire import Session
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
-from brain_wire.waking import Signal
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
+from brain_wire.wakeup import Signal
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 KEEP = 30.0         # s between two times that the age of the database is written down
@@ -36,7 +36,7 @@ REFUSED = 2.0       # s before a peer is asked again that did not understand
 TIMEOUT = b"Timeout"    # what Zenoh itself answers where nobody has
 
 log = logging.getLogger(__name__)
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 @dataclass
@@ -129,10 +129,10 @@ class Courier:
             try:
                 pause = self._turn()
             except StoreProblem as problem:
-                seldom("store", f"{problem}; deliveries go on when it can be written")
+                limited_log("store", f"{problem}; deliveries go on when it can be written")
                 pause = 1.0
             except Exception:   # whatever one peer answers, the others' messages are delivered
-                seldom("turn", "a delivery failed", trace=True, level=logging.ERROR)
+                limited_log("turn", "a delivery failed", trace=True, level=logging.ERROR)
                 pause = 1.0
             self._wake.wait(pause)
 
@@ -179,7 +179,7 @@ class Courier:
                     self._outbox.tidy(db)
                 self._store.elapsed.keep(db)
         except StoreProblem as problem:     # what waits is delivered all the same
-            seldom("housekeeping", str(problem))
+            limited_log("housekeeping", str(problem))
         self._kept = now
 
     def _deliver(self, peer: str, route: _Route, now: float) -> None:
@@ -215,7 +215,7 @@ class Courier:
         except zenoh.ZError as error:
             route.asked = None
             self._failed(route)
-            seldom("query", f"a delivery to {peer} could not be sent: {quoted(str(error))}")
+            limited_log("query", f"a delivery to {peer} could not be sent: {quoted(str(error))}")
             return
         self._tally.sent_bytes += len(data)
         if self._bucket is not None:
@@ -257,7 +257,7 @@ class Courier:
             raise
         if answer.wait:
             route.due = time.monotonic() + answer.wait
-            seldom(f"wait {peer}", f"{peer} cannot take messages now: {quoted(answer.why)}")
+            limited_log(f"wait {peer}", f"{peer} cannot take messages now: {quoted(answer.why)}")
         elif progress:
             route.due = time.monotonic()
         elif route.loaded:      # it took nothing of what it was given
@@ -278,7 +278,8 @@ class Courier:
             try:
                 if reply.ok is None:
                     why = b"" if reply.err is None else reply.err.payload.to_bytes()[:envelope.WHY]
-                    seldom(f"refusal {peer}", f"{peer} refused a delivery: {quoted(why.decode('utf-8', 'replace'))}")
+                    limited_log(f"refusal {peer}", f"{peer} refused a delivery: "
+                                f"{quoted(why.decode('utf-8', 'replace'))}")
                     continue
                 if len(reply.ok.payload) > envelope.ANSWER:
                     raise FormProblem(f"it has {len(reply.ok.payload)} bytes")
@@ -287,7 +288,7 @@ class Courier:
                     raise FormProblem(f"it is from {answer.sender} to {answer.to}")
                 return answer
             except FormProblem as problem:
-                seldom(f"answer {peer}", f"what {peer} answers cannot be read: {problem}")
+                limited_log(f"answer {peer}", f"what {peer} answers cannot be read: {problem}")
         return None
 
     def _take_in(self, peer: str, route: _Route, answer: Answer) -> bool:

@@ -13,12 +13,12 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 from brain_fleet.messages.envelope import WHY, Entry, Portion, Position
 from brain_fleet.messages.outbox import Diverged
 from brain_fleet.schema import FormProblem
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 KEPT = 1000     # refused messages that are remembered
 STREAMS = 16    # of a peer; an acknowledgement has room for no more
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Refused(ValueError):
@@ -109,8 +109,8 @@ def _apply(db: sqlite3.Connection, peer: str, stream: str, entry: Entry, apply: 
             raise
         why = f"it does not fit the database ({error})"
     except Exception as error:  # whatever one message does, the next is applied
-        seldom(f"apply {entry.kind}", f"a message of the kind {entry.kind} from {peer} could not be applied",
-               trace=True)
+        limited_log(f"apply {entry.kind}", f"a message of the kind {entry.kind} from {peer} could not be applied",
+                    trace=True)
         why = f"it could not be applied: {type(error).__name__}: {error}"
     else:
         db.execute("RELEASE message")

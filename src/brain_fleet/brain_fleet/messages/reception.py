@@ -24,8 +24,8 @@ from brain_fleet.schema import FormProblem, values_in
 from brain_fleet.store import Store, StoreProblem
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 RATE, BURST = 10_000.0, 20_000.0            # messages a second of one peer, and at once
 VALUES_EACH = 10        # values that cost as much as a message does; they count before they are read
@@ -34,7 +34,7 @@ PEERS = 20_000          # whose rates are kept
 AGAIN = 2.0             # s after which a peer is to try again where the disk is full
 
 log = logging.getLogger(__name__)
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Reception:
         self._tally = tally or Tally()
         self._store, self._desk, self._software, self._rate = store, desk, software, rate
         self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
-        answering.answer(session, key, envelope.REQUEST, self._serve, "reception", seldom)
+        answering.answer(session, key, envelope.REQUEST, self._serve, "reception", limited_log)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
@@ -116,7 +116,7 @@ class Reception:
                     return
                 answer = self._answer(request)
         except FormProblem as problem:
-            seldom(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
+            limited_log(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
             self._tally.turned_away += 1
             query.reply_err(clip_utf8(str(problem), envelope.WHY))
             return
@@ -158,7 +158,7 @@ class Reception:
             self._desk.apart(sender, str(problem))
             return self._reply(request, Standing(request.epoch, apart=str(problem)), applied, [])
         except StoreProblem as problem:
-            seldom("store", str(problem))
+            limited_log("store", str(problem))
             self._desk.heard(sender)
             return self._wait(sender, AGAIN, f"{self._store.member} cannot write its database just now")
         if standing.second:

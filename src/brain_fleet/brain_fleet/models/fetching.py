@@ -20,15 +20,15 @@ from brain_fleet.schema import FormProblem, read_json
 from brain_fleet.store import StoreProblem
 from brain_security.fleet_keys import models
 from brain_wire import Session
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 PATIENCE = 15.0         # s for an answer, on a thin link too
 ABOUT = 2 * 2**20       # bytes of what is said of a model
 AGAIN = 10.0            # s until what was refused, or has no room, is looked at again
 
 log = logging.getLogger("brain.edge")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class _NoAnswer(RuntimeError):
@@ -97,7 +97,7 @@ class Fetching:
             try:
                 wait = self._look()
             except Exception:   # whatever the disk does, the thread is there when it is well again
-                seldom("look", "what is missing could not be looked for", trace=True, level=logging.ERROR)
+                limited_log("look", "what is missing could not be looked for", trace=True, level=logging.ERROR)
                 wait = AGAIN
             self._wake.wait(wait)
             self._wake.clear()
@@ -121,12 +121,12 @@ class Fetching:
                 self._failures += 1
                 again = RETRY.delay(self._failures)
             except (NoRoom, StoreProblem, _NotGiven) as problem:
-                seldom(f"room {digest}", str(problem))
+                limited_log(f"room {digest}", str(problem))
                 self._tell(digest, "waiting", str(problem))
             except ModelProblem as problem:
                 self._tell(digest, "refused", str(problem))
             except Exception:   # whatever one model is, the next is fetched
-                seldom("fetch", f"model {digest[:19]} could not be fetched", trace=True, level=logging.ERROR)
+                limited_log("fetch", f"model {digest[:19]} could not be fetched", trace=True, level=logging.ERROR)
         return again if missing else None
 
     def _fetch(self, session: Session, digest: str, region: str) -> None:

@@ -16,7 +16,7 @@ from brain_runtime import heartbeat
 from brain_runtime.interfaces import GoalStatus, Heartbeat, Trace
 from brain_wire import Node, Subscription, messages
 from brain_wire.qos import LATCHED, STREAM
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 TIMEOUT = 120.0     # s after which a goal that has not ended counts as one that was not reached
 SILENT = 5.0        # s without a heartbeat after which a region does not answer any more
@@ -34,7 +34,7 @@ PURSUED = (GoalStatus.STATE_SEARCHING, GoalStatus.STATE_APPROACHING, GoalStatus.
 OUTCOMES = {GoalStatus.STATE_REACHED: "reached", GoalStatus.STATE_NOT_FOUND: "not_found",
             GoalStatus.STATE_WRONG: "wrong", GoalStatus.STATE_NOT_UNDERSTOOD: "not_understood"}
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Beat(NamedTuple):
@@ -104,7 +104,7 @@ class GoalWatch:
             try:
                 found.append((arrival.received, messages.decode(arrival.data, type_name)))
             except messages.MessageError as problem:
-                seldom(type_name, f"a {type_name} of the brain cannot be read: {problem}")
+                limited_log(type_name, f"a {type_name} of the brain cannot be read: {problem}")
         return found
 
     def _take_status(self) -> None:

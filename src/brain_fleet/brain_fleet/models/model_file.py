@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from brain_fleet.schema import FormProblem, read_json
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 LARGEST = 8 * 2**30         # bytes of a file
 HEADER = 4 * 2**20          # of its header

@@ -14,7 +14,7 @@ from typing import Any
 
 from brain_fleet.models.model_file import SUFFIX, ModelProblem, name_of
 from brain_wire import private
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 PIECE = 128 * 1024      # bytes: some seconds on a link of 20 kB/s
 PART = ".part"

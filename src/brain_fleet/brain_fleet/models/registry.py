@@ -11,7 +11,7 @@ from brain_fleet.models.statement import read_statement
 from brain_fleet.schema import read_json
 from brain_fleet.state import events
 from brain_fleet.store import Store
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 MOST = 10_000       # models
 WAITING = 20        # that have begun to come, and are not whole

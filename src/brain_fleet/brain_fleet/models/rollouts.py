@@ -25,7 +25,7 @@ from brain_fleet.state import events
 from brain_fleet.state.desired import Desired
 from brain_fleet.state.manifests import ALL, Resource
 from brain_fleet.store import Store
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 KIND = "Model"
 CANARY, REST, DONE, BACK, TAKEN_BACK, REPLACED = ("canary", "rest", "done", "rolling_back", "rolled_back", "replaced")

@@ -17,8 +17,8 @@ from brain_fleet.store import StoreProblem
 from brain_security.fleet_keys import models, robot_of
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 LONGEST = 1000                      # bytes of a question
 RATE, BURST = 20e6, 40e6            # bytes a second of one robot, and at once
@@ -27,7 +27,7 @@ WAIT = "wait"                       # what a robot is told that asks for more
 FORM = {"type": "object", "required": ["digest"], "properties": {
     "digest": {"type": "string", "pattern": PATTERN}, "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST}}}
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class Serving:
@@ -42,7 +42,7 @@ class Serving:
     def __init__(self, session: Session, registry: Registry, barred: Callable[[str], bool]) -> None:
         self._registry, self._barred = registry, barred
         self._buckets = Buckets(RATE, BURST, ROBOTS)
-        answer(session, models("*"), LONGEST, self._serve, "models", seldom)
+        answer(session, models("*"), LONGEST, self._serve, "models", limited_log)
 
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)

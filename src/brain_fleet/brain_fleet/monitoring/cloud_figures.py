@@ -16,12 +16,12 @@ from brain_fleet.reading import Reading
 from brain_fleet.store import StoreProblem
 from brain_runtime.metrics.families import Family, Listed, counter, counters, gauge, gauges
 from brain_security.fleet_keys import CLOUD, LONGEST
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 ROBOTS = 1000       # with series of their own
 STATES = ("connected", "away", "apart", "unknown")
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class CloudFigures:
@@ -49,7 +49,7 @@ class CloudFigures:
             with Reading(cloud.store.path.parent) as reading, reading.moment():
                 found = [*self._of_database(reading)]
         except (StoreProblem, OSError) as problem:
-            seldom("database", f"figures of the database are missing: {problem}")
+            limited_log("database", f"figures of the database are missing: {problem}")
             found = []
         yield end_figures.readable(bool(found))
         yield from found

@@ -10,9 +10,9 @@ from brain_fleet.processes.edge import Edge
 from brain_fleet.reading import Reading
 from brain_fleet.store import StoreProblem
 from brain_runtime.metrics.families import Family, counter, gauge
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class EdgeFigures:
@@ -38,7 +38,7 @@ class EdgeFigures:
             with Reading(edge.store.path.parent) as reading, reading.moment():
                 found = [*self._of_database(reading)]
         except (StoreProblem, OSError) as problem:
-            seldom("database", f"figures of the database are missing: {problem}")
+            limited_log("database", f"figures of the database are missing: {problem}")
         yield end_figures.readable(bool(found))
         yield from found
 

@@ -17,7 +17,7 @@ from brain_fleet.placement.needs import ChainNeed, Needs
 from brain_fleet.placement.tiers import ROBOT, Tiers
 from brain_runtime import heartbeat
 from brain_runtime.ports import In, Out
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 HEARTBEAT = heartbeat.PORT.topic
 # s; the brainstem's patience with a critical region is 0.4 s by default: less the period, and less one that comes late.

@@ -7,7 +7,7 @@ from typing import Any
 
 from brain_fleet.schema import FormProblem, check, check_plain, load_schema
 from brain_runtime.yaml_text import YamlProblem, read
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 MS = 1e-3
 

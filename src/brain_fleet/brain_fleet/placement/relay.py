@@ -21,7 +21,7 @@ from dataclasses import asdict, fields
 from typing import Sequence
 
 from brain_fleet.placement.channel import Channel, Way
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 CHUNK = 1 << 16         # bytes that are read at once
 LONGEST_QUEUE = 1 << 22     # bytes under way, beyond which nothing more is read: the sender's TCP then waits

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping
 
 from brain_fleet.placement.channel import Way
 from brain_fleet.placement.files import MS, PlacementProblem, read_file
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 ROBOT = "robot"
 Direction = tuple[str, str]     # from tier, to tier: neighbours

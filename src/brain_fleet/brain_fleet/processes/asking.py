@@ -17,7 +17,7 @@ from brain_security.fleet_keys import orders
 from brain_wire import NoRouter, Session, open_session
 from brain_wire.credentials import OPERATOR
 from brain_wire.session import Elsewhere
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 PATIENCE = 10.0     # s for an answer
 

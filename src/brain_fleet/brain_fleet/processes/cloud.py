@@ -28,8 +28,8 @@ from brain_fleet.state.desired import Desired, hear
 from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import Session
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Signal
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Signal
 
 if TYPE_CHECKING:
     from brain_fleet.federated.plan import Plan
@@ -44,7 +44,7 @@ SILENT = 8.0        # s after which the one that was taken in is silent: it tell
 HERE = 15.0         # s since a robot has been heard, up to which it counts as connected
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Cloud:
@@ -112,9 +112,9 @@ class Cloud:
                 for robot in self.rollouts.look():
                     self.wake(robot)
             except (StoreProblem, OutboxFull) as problem:
-                seldom("rollouts", f"a roll-out cannot go on: {problem}")
+                limited_log("rollouts", f"a roll-out cannot go on: {problem}")
             except Exception:   # the next look may
-                seldom("rollouts", "a roll-out cannot go on", trace=True, level=logging.ERROR)
+                limited_log("rollouts", "a roll-out cannot go on", trace=True, level=logging.ERROR)
             self._news.wait(ROLL)
             time.sleep(ROLL / 10)   # many robots that tell much are looked at together
 
@@ -139,7 +139,7 @@ class Cloud:
         self._courier.serve(robot, down(robot), KEEPALIVE)
 
     def _refused(self, robot: str, stream: str, number: int, why: str) -> None:
-        seldom(f"refused {robot}", f"{robot} could not take in message {number} of the stream {stream}: {why}")
+        limited_log(f"refused {robot}", f"{robot} could not take in message {number} of the stream {stream}: {why}")
         self._event(robot, f"{robot} could not take in message {number} of the stream {stream}: {why}")
 
     def _event(self, robot: str, text: str) -> None:
@@ -147,7 +147,7 @@ class Cloud:
             with self.store.change() as db:
                 events.write(db, robot, "", text)
         except StoreProblem as problem:
-            seldom("event", f"an event is not written down: {problem}")
+            limited_log("event", f"an event is not written down: {problem}")
 
     def _hear(self, robot: str) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ import typer
 
 from brain_fleet.processes.options import FOLDER, FleetSecure, Metrics
 from brain_runtime.command.options import fail
-from brain_wire.refusal import malformed
+from brain_wire.connect_errors import malformed
 
 
 def cloud(listen: Annotated[list[str] | None, typer.Option(

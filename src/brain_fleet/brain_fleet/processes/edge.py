@@ -35,9 +35,9 @@ from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import NoRouter, Session, SessionProblem, open_session
 from brain_wire.credentials import credentials_file
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.session import Elsewhere
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 KEEPALIVE = 5.0     # s between two deliveries, be they empty
 LOOK = 1.0          # s between two looks at whether the cloud is there
@@ -45,7 +45,7 @@ RETRY = 0.5         # s between attempts to reach a cloud that was not reached y
 AGAIN = 5.0     # s until it is tried again to link with a renewed certificate
 
 log = logging.getLogger("brain.edge")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Edge:
@@ -144,7 +144,7 @@ class Edge:
                 self._something()
                 self._hurry()
         except StoreProblem as problem:
-            seldom("look", str(problem))
+            limited_log("look", str(problem))
 
     def _keep_credentials(self) -> None:
         """Has the certificate renewed, where it is this robot's own; one in a folder of keys is looked after there."""
@@ -166,7 +166,7 @@ class Edge:
             self.held.event(text)
             self._something()
         except StoreProblem as problem:
-            seldom("event", str(problem))
+            limited_log("event", str(problem))
 
     def _open(self, patience: float = 0.0) -> Session:
         return open_session(self._cloud, identity=self.store.member, patience=patience, more=ZENOH,
@@ -207,7 +207,7 @@ class Edge:
             try:
                 return self._open(patience=2.0)
             except (NoRouter, SessionProblem) as problem:
-                seldom("fresh", f"the link stays as it was before the certificate was renewed: {problem}")
+                limited_log("fresh", f"the link stays as it was before the certificate was renewed: {problem}")
                 again = AGAIN
 
     def _talk(self, session: Session) -> Session | None:
@@ -241,7 +241,7 @@ class Edge:
             with self.store.change() as db:
                 self.held.tell_versions(db, software())
         except StoreProblem as problem:
-            seldom("versions", str(problem))
+            limited_log("versions", str(problem))
 
     def _something(self) -> None:
         """There is something for the cloud."""
@@ -294,4 +294,4 @@ class Edge:
                     f"{epochs.REMEDY.format(self.store.member)}", why)
 
     def _refused(self, peer: str, stream: str, number: int, why: str) -> None:
-        seldom("refused", f"the cloud could not take in message {number} of the stream {stream}: {why}")
+        limited_log("refused", f"the cloud could not take in message {number} of the stream {stream}: {why}")

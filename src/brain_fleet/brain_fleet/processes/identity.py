@@ -8,7 +8,7 @@ from pathlib import Path
 from brain_fleet.processes.settings import CLOUD_AT, SECURITY_VARIABLE
 from brain_wire import SessionProblem
 from brain_wire.credentials import credentials_file, read_credentials
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 LOOK = 1.0          # s between two looks at whether credentials were renewed
 

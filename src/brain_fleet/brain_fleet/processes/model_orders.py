@@ -11,7 +11,7 @@ from brain_fleet.models.statement import RECORD
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 DOES = ["models", "model", "model_put", "model_add", "model_remove", "rollout", "rollback"]
 _NAME: dict[str, Any] = {"type": "string", "maxLength": 80}

@@ -32,8 +32,8 @@ from brain_fleet.store import StoreProblem
 from brain_runtime.metrics.families import OTHER
 from brain_security.fleet_keys import orders
 from brain_wire.messages import clip_utf8
-from brain_wire.seldom import Seldom
-from brain_wire.shown import quoted
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import quoted
 
 if TYPE_CHECKING:
     from brain_fleet.belonging.opening import Belonging     # which a person's terminal need not load
@@ -59,7 +59,7 @@ _FORM: dict[str, Any] = {"type": "object", "required": ["do"], "properties": {
 DOES = tuple(_FORM["properties"]["do"]["enum"])
 
 log = logging.getLogger("brain.cloud")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Orders:
@@ -79,7 +79,7 @@ class Orders:
         self._models = model_orders.orders(cloud)
         self.counts: Counter[tuple[str, str]] = Counter()
         self._refusals = Bucket(REFUSALS, BURST)
-        answer(cloud.session, orders("*"), LONGEST, self._serve, "orders", seldom, each=WAITING)
+        answer(cloud.session, orders("*"), LONGEST, self._serve, "orders", limited_log, each=WAITING)
 
     def _serve(self, query: zenoh.Query) -> None:
         key, order = str(query.key_expr), None
@@ -106,7 +106,7 @@ class Orders:
             self._refused(order, person, str(problem))
             self._refuse(query, str(problem))
         except Exception as error:  # whatever one order is, the next is taken
-            seldom("order", f"an order of {person} failed", trace=True, level=logging.ERROR)
+            limited_log("order", f"an order of {person} failed", trace=True, level=logging.ERROR)
             self._count(order, "failed")
             self._refuse(query, f"the cloud failed at it: {type(error).__name__}; its log says more")
 
@@ -125,14 +125,14 @@ class Orders:
                 events.write(db, "", person, f"was refused `{order['do']}`: {why}", what={
                     "do": order["do"], "refused": True})
         except StoreProblem as problem:
-            seldom("refused", f"a refused order is not written down: {problem}")
+            limited_log("refused", f"a refused order is not written down: {problem}")
 
     @staticmethod
     def _refuse(query: zenoh.Query, why: str) -> None:
         try:
             query.reply_err(clip_utf8(why, 2000))
         except zenoh.ZError as error:
-            seldom("refusal", f"a refusal could not be sent: {error}")
+            limited_log("refusal", f"a refusal could not be sent: {error}")
 
     def _status(self, order: dict[str, Any], person: str) -> dict[str, Any]:
         robots = self._cloud.robots()

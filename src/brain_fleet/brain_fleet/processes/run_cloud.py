@@ -33,7 +33,7 @@ from brain_security.fleet_keys import CLOUD
 from brain_security.folder import FolderError
 from brain_security.signing import SigningProblem
 from brain_security.signing import authority_of as signing_authority
-from brain_wire import SessionProblem, shown
+from brain_wire import SessionProblem, safe_text
 from brain_wire.logs import survive_full_disk
 from brain_wire.router import RouterProblem, RouterRuns, loopback_endpoints
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s cloud: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s cloud: %(message)s")
     rules = None if options.secure is None else options.secure / "router.json5"
     if rules is not None and not rules.is_file():
         return _cannot(f"{options.secure} is no folder of keys: `brain keys {options.secure} --node ROBOT` makes one")
@@ -114,7 +114,7 @@ def _authority(rules: Path | None) -> bytes | None:
 
 
 def _cannot(why: object, status: int = 1) -> int:
-    print(f"brain cloud: {shown.line(why)}", file=sys.stderr)
+    print(f"brain cloud: {safe_text.line(why)}", file=sys.stderr)
     return status
 
 

@@ -34,7 +34,7 @@ from brain_runtime.ending import Ending, leave  # noqa: E402
 from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402
 from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
-from brain_wire import SessionProblem, shown  # noqa: E402
+from brain_wire import SessionProblem, safe_text  # noqa: E402
 from brain_wire.credentials import read_credentials  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s edge: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s edge: %(message)s")
     token = os.environ.pop(TOKEN_VARIABLE, "").strip()
     own = options.folder / FILE
     secured = bool(token) or options.secure is not None or own.is_file()
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 log.info("its figures are at http://%s/metrics", shown_address(server.address))
             edge.run()
     except (FleetNameProblem, MetricsProblem, OwnersFileProblem, StoreProblem, SessionProblem) as problem:
-        print(f"brain edge: {shown.line(problem)}", file=sys.stderr)
+        print(f"brain edge: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 

@@ -19,10 +19,10 @@ from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused, remedy, software
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_wire import NoRouter, SessionProblem, open_session, shown
+from brain_wire import NoRouter, SessionProblem, open_session, safe_text
 from brain_wire.logs import survive_full_disk
 from brain_wire.session import Elsewhere
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 RETRY = 1.0         # s between attempts to reach a cloud that was not reached yet
 POLITE = 10         # what is added to its niceness: the brain's own processes come first
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s learn: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s learn: %(message)s")
     cloud = cloud_at(options.cloud, options.secure is not None)
     with contextlib.suppress(OSError):      # where the system does not let it, it is as any other process
         os.nice(POLITE)
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                  cloud)
         _run(cloud, name, options.learner, learner, options.secure, ending.asked)
     except (FleetNameProblem, LearnerProblem, SessionProblem) as problem:
-        print(f"brain fleet learn: {shown.line(problem)}", file=sys.stderr)
+        print(f"brain fleet learn: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 

@@ -18,11 +18,11 @@ from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused
 from brain_runtime.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_wire import NameProblem, Node, NoRouter, SessionProblem, open_session, shown
+from brain_wire import NameProblem, Node, NoRouter, SessionProblem, open_session, safe_text
 from brain_wire.credentials import EDGE
 from brain_wire.logs import survive_full_disk
 from brain_wire.session import Elsewhere
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 DEADLINE = 0.5      # s for an answer, where nothing else is said
 RETRY = 1.0         # s between attempts to reach a cloud, or a brain, that was not reached yet
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s second: %(message)s")
     if options.secure is None and (options.folder / FILE).is_file():
         options.secure = options.folder / FILE      # what its edge has enrolled with
     options.cloud = cloud_at(options.cloud, options.secure is not None)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.info("%s asks its cloud at %s about hard pictures", name, options.cloud)
         _run(options, name, Consent(options.folder), ending.asked)
     except (FleetNameProblem, NameProblem, SessionProblem, ConsentProblem) as problem:
-        print(f"brain fleet second: {shown.line(problem)}", file=sys.stderr)
+        print(f"brain fleet second: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from brain_fleet.messages.epochs import REMEDY
 from brain_fleet.processes.alone import duration
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
            "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}

@@ -15,9 +15,9 @@ from brain_runtime.run.loop import Loop
 from brain_runtime.run.tree import Below, Command, base_env
 from brain_runtime.run.workload import Backoff, Restart, Workload
 from brain_wire.logs import Through
-from brain_wire.seldom import Seldom
-from brain_wire.shown import line, quoted
-from brain_wire.waking import Flag
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.safe_text import line, quoted
+from brain_wire.wakeup import Flag
 
 LOOK = 1.0          # s between two looks
 GRACE = 10.0        # s that a program gets to end
@@ -27,7 +27,7 @@ RUNS = "it runs"
 DONE = "it has ended, with status 0; order it inactive, then active, to run it again"
 
 log = logging.getLogger("brain.programs")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Programs(Tending):
@@ -43,7 +43,7 @@ class Programs(Tending):
 
     def __init__(self, held: Held, programs: Mapping[str, Sequence[str]], folder: Path, reported: Callable[[], None],
                  stop: Flag) -> None:
-        super().__init__("programs", LOOK, 3 * GRACE, seldom, stop)
+        super().__init__("programs", LOOK, 3 * GRACE, limited_log, stop)
         self._held, self._programs, self._folder = held, dict(programs), folder
         self._reported = reported
         self._token = secrets.token_hex(8)

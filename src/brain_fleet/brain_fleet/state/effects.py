@@ -20,15 +20,15 @@ from brain_fleet.state.tending import Woken
 from brain_fleet.store import StoreProblem
 from brain_wire import NoRouter, Node, ParameterError, SessionProblem, open_session
 from brain_wire.credentials import EDGE
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Flag
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Flag
 
 LOOK = 2.0          # s between two looks at whether the brain still is as it is wanted
 AGAIN = 1.0         # s until the next attempt where a region or the router is not there
 NODE = "brain_edge"
 
 log = logging.getLogger(__name__)
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -89,7 +89,7 @@ class Effects(Woken):
             try:
                 self._in_session()
             except Exception:   # whatever the brain's side or the disk does, the robot's side of the fleet goes on
-                seldom("effects", "what is wanted could not be brought about", trace=True, level=logging.ERROR)
+                limited_log("effects", "what is wanted could not be brought about", trace=True, level=logging.ERROR)
                 self._wake.wait(AGAIN)
 
     def _in_session(self) -> None:
@@ -103,7 +103,7 @@ class Effects(Woken):
             self._all_wait(f"no brain runs on this robot: {problem}")
             self._wake.wait(AGAIN)
         except SessionProblem as problem:
-            seldom("brain", f"the brain cannot be reached: {problem}")
+            limited_log("brain", f"the brain cannot be reached: {problem}")
             self._all_wait(str(problem))
             self._wake.wait(10.0)
 
@@ -115,11 +115,11 @@ class Effects(Woken):
             try:    # with a disk that is full the link to the brain stays, and what is known of its regions with it
                 self._loading.look(watch)
             except StoreProblem as problem:
-                seldom("failed", f"a region that failed with its model waits for what it had before: {problem}")
+                limited_log("failed", f"a region that failed with its model waits for what it had before: {problem}")
             try:
                 wanted, known = self._look()
             except StoreProblem as problem:
-                seldom("look", f"what is wanted is not looked at: {problem}")
+                limited_log("look", f"what is wanted is not looked at: {problem}")
                 self._wake.wait(AGAIN)
                 continue
             waits = self._loading.guarded()
@@ -153,7 +153,7 @@ class Effects(Woken):
         try:
             self._held.goal(ended)
         except (StoreProblem, FormProblem) as problem:
-            seldom("goal", f"how a goal ended is not told: {problem}")
+            limited_log("goal", f"how a goal ended is not told: {problem}")
         self._reported()
         self._wake.set()    # what has waited for that
 
@@ -169,4 +169,4 @@ class Effects(Woken):
                     log.warning("%s %s cannot be done: %s", wanted.kind, wanted.name, status["why"])
                 self._reported()
         except (StoreProblem, OutboxFull) as problem:
-            seldom("report", f"not reported: {problem}")
+            limited_log("report", f"not reported: {problem}")

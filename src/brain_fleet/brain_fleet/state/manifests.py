@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping
 from brain_fleet.schema import FormProblem, check, check_plain
 from brain_fleet.state.kinds import API_VERSION, check_spec, schema_of
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 ALL = "all"
 MOST = 500          # resources in a file

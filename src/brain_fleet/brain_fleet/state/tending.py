@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.store import StoreProblem
-from brain_wire.seldom import Seldom
-from brain_wire.waking import Flag, Signal
+from brain_wire.rate_limited_log import RateLimitedLog
+from brain_wire.wakeup import Flag, Signal
 
 
 class Woken(ABC):
@@ -55,9 +55,9 @@ class Tending(Woken):
         stop: ends it.
     """
 
-    def __init__(self, what: str, every: float, patience: float, seldom: Seldom, stop: Flag) -> None:
+    def __init__(self, what: str, every: float, patience: float, limited_log: RateLimitedLog, stop: Flag) -> None:
         super().__init__(what, patience, stop)
-        self._every, self._seldom = every, seldom
+        self._every, self._limited_log = every, limited_log
 
     def _pause(self) -> None:
         """Waits until it is time for the next look, or :meth:`wake`."""
@@ -76,9 +76,9 @@ class Tending(Woken):
             try:
                 self._look()
             except (StoreProblem, OutboxFull) as problem:
-                self._seldom("look", f"of {self._what} nothing is reported: {problem}")
+                self._limited_log("look", f"of {self._what} nothing is reported: {problem}")
             except Exception:   # whatever it brings about, the robot's side of the fleet goes on
-                self._seldom("tending", f"the {self._what} could not be looked after", trace=True,
-                             level=logging.ERROR)
+                self._limited_log("tending", f"the {self._what} could not be looked after", trace=True,
+                                  level=logging.ERROR)
             self._pause()
         self._end()

@@ -16,9 +16,9 @@ from brain_regions.vision.region import FIRST_STEPS
 from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
 from brain_runtime.declared import Network, Weights
 from brain_wire.messages import make
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class SecondVision(Trained):
         try:
             picture = self._fitted(images.rgb(message))
         except ValueError as wrong:
-            seldom("picture", f"vision/hard is not looked at: {wrong}")
+            limited_log("picture", f"vision/hard is not looked at: {wrong}")
             return {}, state
         return {"second": self._answer(picture)}, state
 

@@ -97,21 +97,21 @@ def check_folder(path: Path | None, option: str) -> None:
 
 def tell(text: str, color: str | None = None, *, err: bool = False) -> None:
     """Says a line, or a few, on standard output; what is foreign in it stands escaped."""
-    from brain_wire import shown
+    from brain_wire import safe_text
 
-    typer.secho(shown.block(text), fg=color, err=err)
+    typer.secho(safe_text.block(text), fg=color, err=err)
 
 
 def tell_json(value: Any, indent: int | None = 1) -> None:
     """Prints the one JSON object that ``--json`` asks for."""
-    from brain_wire import shown
+    from brain_wire import safe_text
 
-    typer.echo(shown.as_json(value, indent))
+    typer.echo(safe_text.as_json(value, indent))
 
 
 def fail(message: str, status: int = 1) -> NoReturn:
     """Ends the command with a line on standard error, with ``--json`` too: then standard output stays empty."""
-    from brain_wire import shown
+    from brain_wire import safe_text
 
-    typer.secho(f"brain: {shown.line(' '.join(message.split()))}", fg="red", err=True)
+    typer.secho(f"brain: {safe_text.line(' '.join(message.split()))}", fg="red", err=True)
     raise typer.Exit(status)

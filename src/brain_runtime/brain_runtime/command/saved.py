@@ -23,7 +23,7 @@ from typing import Annotated, Any, Callable
 import typer
 
 from brain_runtime.command.options import fail, tell
-from brain_wire import shown
+from brain_wire import safe_text
 
 FOLDER = Path("results")
 FIELDS = ("name", "command", "seeds", "date", "version", "commit", "machine", "figures")
@@ -78,7 +78,7 @@ def write(name: str, figures: Any, seeds: dict[str, Any]) -> Path:
     path = FOLDER / f"{name}.json"
     report = {"name": name, **provenance(), "seeds": seeds, "figures": figures}
     part = path.with_suffix(".part")
-    text = shown.as_json({field: report[field] for field in FIELDS}, 1)
+    text = safe_text.as_json({field: report[field] for field in FIELDS}, 1)
     part.write_text(_PLAIN_ARRAY.sub(_in_a_line, text) + "\n", encoding="utf-8")
     part.replace(path)
     return path

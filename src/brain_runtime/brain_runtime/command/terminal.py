@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.status import Status
 from rich.text import Text
 
-from brain_wire import shown
+from brain_wire import safe_text
 from brain_wire.observers import LastingFile
 
 
@@ -30,16 +30,16 @@ class Terminal(Console):
 
     def tell(self, text: str, **options: Any) -> None:
         """Prints one line, whatever is in the text."""
-        self.print(shown.line(text), soft_wrap=True, **options)
+        self.print(safe_text.line(text), soft_wrap=True, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Every text that is no ``Text`` yet comes by here, those in tables too: what is escaped has its true width."""
-        return super().render_str(shown.block(text), **options)
+        return super().render_str(safe_text.block(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
         """Renders all that is printed with its text made safe to show, whatever made it: titles, and each ``Text``."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(shown.block(segment.text), segment.style)
+            yield segment if segment.control else Segment(safe_text.block(segment.text), segment.style)
 
     def status(self, status: Any, **options: Any) -> Status:
         """A line that says what is waited for."""
@@ -55,4 +55,4 @@ class _Waiting(Status):
 
 
 def _plain(status: Any) -> Any:
-    return Text(shown.line(status)) if isinstance(status, str) else status
+    return Text(safe_text.line(status)) if isinstance(status, str) else status

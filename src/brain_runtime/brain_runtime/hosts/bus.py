@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple, Protocol
 
 from brain_runtime.edges import Edge
-from brain_runtime.hosts.inlet import Incoming
+from brain_runtime.hosts.input import Incoming
 from brain_runtime.ports import In
 from brain_wire import messages
 
@@ -27,7 +27,7 @@ Deliver = Callable[[Any, Incoming], bool]
 
 class _Reader(NamedTuple):
     order: tuple[int, int]
-    inlet: Hears
+    inbound: Hears
     deliver: Deliver
 
 
@@ -74,13 +74,13 @@ class Bus:
     def _deliver(self, readers: tuple[_Reader, ...], message: Any) -> None:
         arrival = Incoming(message, self._now())
         for reader in readers:
-            reader.deliver(reader.inlet, arrival)
+            reader.deliver(reader.inbound, arrival)
 
     def heard(self, topic: str) -> bool:
         """Tells whether a topic has any reader or listener."""
         return bool(self._readers.get(topic) or self._listeners.get(topic))
 
-    def read(self, order: int, inlet: Hears, deliver: Deliver, topic: str = "") -> BusSubscription:
+    def read(self, order: int, inbound: Hears, deliver: Deliver, topic: str = "") -> BusSubscription:
         """Delivers from now on what comes at a port, and first what is latched.
 
         Args:
@@ -89,10 +89,10 @@ class Bus:
             deliver: the host's verb.
             topic: by another name than the port's; empty: by that.
         """
-        topic = topic or inlet.port.topic
-        reader = _Reader((order, len(self._readers.get(topic, ()))), inlet, deliver)
+        topic = topic or inbound.port.topic
+        reader = _Reader((order, len(self._readers.get(topic, ()))), inbound, deliver)
         self._readers[topic] = tuple(sorted((*self._readers.get(topic, ()), reader), key=lambda r: r.order))
-        if inlet.port.qos.latched and topic in self.latched:
+        if inbound.port.qos.latched and topic in self.latched:
             self._deliver((reader,), as_sent(self.latched[topic]))
         return BusSubscription(topic, lambda: self._end(topic, reader))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 from brain_runtime.edges import Edge
 from brain_runtime.energy import Passed
 from brain_runtime.hosts.host import Arrived, Publication, Served
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.ports import Out
 from brain_wire.goals import Act
 
@@ -33,7 +33,7 @@ class Connections:
     def __init__(self, hosted: HostedRegion) -> None:
         self._hosted = hosted
         self.publications: dict[str, Publication] = {}
-        self.inlets: dict[str, Inlet] = {}
+        self.inputs: dict[str, Input] = {}
         self.served: dict[str, Served] = {}
         self.senders: dict[str, Callable[[Any], None]] = {}
         self.broken: Counter[str] = Counter()
@@ -61,7 +61,7 @@ class Connections:
 
     def unplug(self) -> None:
         """Takes back what :meth:`plug` did, as far as it came."""
-        for name in tuple(self.inlets):
+        for name in tuple(self.inputs):
             self._unhear(name)
         for served in self.served.values():
             served.close()
@@ -78,30 +78,30 @@ class Connections:
                 self._hear(name)
 
     def _hear(self, name: str) -> None:
-        if name in self.inlets:
+        if name in self.inputs:
             return
         hosted = self._hosted
         port = hosted.region.hears()[name]
         decode = hosted.decoder(port.type)
         if port.codec:
             decode = _both(decode, hosted.running.opened(name))
-        inlet = self.inlets[name] = Inlet(name, port, hosted.running.slots[name], decode, self._unreadable)
-        inlet.subscription = hosted.subscribe(inlet)
-        hosted.deliver(inlet)   # what came before that line, as what is latched may, was noted and could not be taken
+        inbound = self.inputs[name] = Input(name, port, hosted.running.slots[name], decode, self._unreadable)
+        inbound.subscription = hosted.subscribe(inbound)
+        hosted.deliver(inbound)   # what came before that line, as what is latched may, was noted and could not be taken
 
     def _unhear(self, name: str) -> None:
-        inlet = self.inlets.pop(name, None)
-        if inlet is None:
+        inbound = self.inputs.pop(name, None)
+        if inbound is None:
             return
-        subscription, inlet.subscription = inlet.subscription, None
+        subscription, inbound.subscription = inbound.subscription, None
         if subscription is not None:
             subscription.close()
 
-    def _unreadable(self, inlet: Inlet, arrival: Arrived, what: str) -> None:
-        subscription = inlet.subscription
-        self.complain(inlet, what, "" if subscription is None else subscription.sender(arrival))
+    def _unreadable(self, inbound: Input, arrival: Arrived, what: str) -> None:
+        subscription = inbound.subscription
+        self.complain(inbound, what, "" if subscription is None else subscription.sender(arrival))
 
-    def complain(self, inlet: Inlet, what: str, sender: str = "") -> None:
+    def complain(self, inbound: Input, what: str, sender: str = "") -> None:
         """Counts and tells a message that was dropped.
 
         Args:
@@ -109,16 +109,16 @@ class Connections:
             what: is wrong with it.
             sender: ``" of /name"``, or empty.
         """
-        topic = inlet.port.topic if inlet.subscription is None else inlet.subscription.topic
+        topic = inbound.port.topic if inbound.subscription is None else inbound.subscription.topic
         self.broken[topic] += 1
         self._hosted.warn(topic, f"{topic}: dropped a message{sender}: {what} ({self.broken[topic]} so far). Its "
-                                 f"publisher must send {inlet.port.type}"
-                                 + (f", codec {inlet.port.codec}." if inlet.port.codec else "."))
+                                 f"publisher must send {inbound.port.type}"
+                                 + (f", codec {inbound.port.codec}." if inbound.port.codec else "."))
 
     def edges(self) -> list[Edge]:
         """Returns the edges on which messages come to the region, as far as they are known."""
         now = self._hosted.now()
-        heard = [inlet.subscription for inlet in tuple(self.inlets.values())]   # another thread may end hearing one
+        heard = [inbound.subscription for inbound in tuple(self.inputs.values())]   # another thread may end hearing one
         return [edge for subscription in heard if subscription is not None for edge in subscription.edges(now)]
 
     # -- outputs ---------------------------------------------------------------------------------------------------

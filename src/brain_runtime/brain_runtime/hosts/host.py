@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Protocol
 
 from brain_runtime.edges import Edge
 from brain_wire.goals import Act, News
-from brain_wire.hops import Hop
+from brain_wire.latency import Hop
 from brain_wire.qos import QoS
 
 if TYPE_CHECKING:
-    from brain_runtime.hosts.inlet import Inlet
+    from brain_runtime.hosts.input import Input
 
 
 class Arrived(Protocol):
@@ -137,7 +137,7 @@ class Host(ABC):
         """
 
     @abstractmethod
-    def subscribe(self, inlet: Inlet) -> Subscription:
+    def subscribe(self, inbound: Input) -> Subscription:
         """Begins to hear the topic of ``inlet.port``, and to :meth:`deliver` to that inlet what comes."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class Host(ABC):
         """Time for headers (s since the epoch, or simulated)."""
 
     @abstractmethod
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         """Hands on what came at an input.
 
         Args:

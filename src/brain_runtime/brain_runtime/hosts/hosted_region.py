@@ -23,12 +23,12 @@ from brain_runtime.copies import Mean
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.host import Arrived, Host
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.policy import Policy
 from brain_runtime.hosts.snapshot_writer import SnapshotWriter
 from brain_runtime.region import Region, State
 from brain_runtime.stepper import RegionError, Stepper
-from brain_wire import messages, shown
+from brain_wire import messages, safe_text
 from brain_wire.goals import Goal
 from brain_wire.lifecycle import Lifecycle, Outcome
 from brain_wire.parameters import ParameterError, check_parameters
@@ -111,8 +111,8 @@ class HostedRegion(Host):
 
     # -- verbs that all hosts have in common -------------------------------------------------------------------------
 
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
-        return self.policy.deliver(inlet, arrival)
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
+        return self.policy.deliver(inbound, arrival)
 
     def now(self) -> float:
         return time.monotonic()
@@ -216,7 +216,7 @@ class HostedRegion(Host):
             transition()
         except Exception as error:  # whatever the region raises must not take the node's services with it
             told = isinstance(error, (ParameterError, OSError))     # they say it all; others take where they come from
-            self._reason = shown.line(f"{self.region.name} failed to {what}: {type(error).__name__}: {error}")
+            self._reason = safe_text.line(f"{self.region.name} failed to {what}: {type(error).__name__}: {error}")
             self.cause = error
             log.error("%s", self._reason, exc_info=not told)
             return Outcome.ERROR

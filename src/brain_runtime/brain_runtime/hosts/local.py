@@ -11,7 +11,7 @@ from brain_runtime.copies import average
 from brain_runtime.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
@@ -112,8 +112,8 @@ class LocalRegion(HostedRegion):
     def publish(self, topic: str, type_name: str, qos: QoS) -> BusPublication:
         return BusPublication(self._host.bus, self.named(topic), qos.latched)
 
-    def subscribe(self, inlet: Inlet) -> BusSubscription:
-        return self._host.bus.read(self._order, inlet, self.deliver, self.named(inlet.port.topic))
+    def subscribe(self, inbound: Input) -> BusSubscription:
+        return self._host.bus.read(self._order, inbound, self.deliver, self.named(inbound.port.topic))
 
     def named(self, topic: str) -> str:
         """A topic as the graph has it, which may give it another name than the port does."""

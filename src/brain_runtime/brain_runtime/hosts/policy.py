@@ -23,10 +23,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable
 
 from brain_runtime.hosts.host import Arrived
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.stepper import RegionError
 from brain_wire.messages import MessageError
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.hosted_region import HostedRegion
@@ -47,7 +47,7 @@ class Policy(ABC):
         self._hosted = hosted
 
     @abstractmethod
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         """Something has come at an input: see :meth:`.host.Host.deliver`."""
 
     @abstractmethod
@@ -76,21 +76,21 @@ class Threaded(Policy):
     def __init__(self, hosted: HostedRegion) -> None:
         super().__init__(hosted)
         self._signal = Signal()                     # of the worker
-        self._ready: deque[Inlet] = deque()         # at which something has come
+        self._ready: deque[Input] = deque()         # at which something has come
         self._usual = math.inf                      # s that a step takes
         self._over = False
 
     # -- what leads to a step ----------------------------------------------------------------------------------------
 
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         if arrival is None:
-            self._note(inlet)
-            if inlet.triggers:
+            self._note(inbound)
+            if inbound.triggers:
                 self.step_or_wake()
             return True
-        return inlet.alone and self.at_once(inlet, _data)(arrival, arrival.received)
+        return inbound.alone and self.at_once(inbound, _data)(arrival, arrival.received)
 
-    def at_once(self, inlet: Inlet, read: Callable[[Any], Any]) -> Callable[[Any, float], bool]:
+    def at_once(self, inbound: Input, read: Callable[[Any], Any]) -> Callable[[Any, float], bool]:
         """:meth:`deliver` for what comes at an input that is ``alone``, with everything looked up that can be.
 
         Args:
@@ -103,7 +103,7 @@ class Threaded(Policy):
         """
         hosted, ready, step = self._hosted, self._ready, self._step
         acquire, release = hosted.turn.acquire, hosted.turn.release
-        offer, decode = inlet.slot.offer, inlet.decode
+        offer, decode = inbound.slot.offer, inbound.decode
 
         def deliver(what: Any, received: float) -> bool:
             if self._usual > QUICK or not acquire(False):
@@ -153,7 +153,7 @@ class Threaded(Policy):
         if hosted.idle:
             return
         try:
-            noted: dict[Inlet, None] = {}   # each once: what comes meanwhile is noted again
+            noted: dict[Input, None] = {}   # each once: what comes meanwhile is noted again
             while self._ready:
                 noted[self._ready.popleft()] = None
             for one in noted:
@@ -183,17 +183,17 @@ class Threaded(Policy):
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def _note(self, inlet: Inlet) -> None:
+    def _note(self, inbound: Input) -> None:
         """Notes an arrival that waits for the next step."""
         if not self._hosted.idle:
-            self._ready.append(inlet)
+            self._ready.append(inbound)
 
     def wake(self) -> None:
         self._signal.set()
 
     def begin(self) -> None:
         self._usual = math.inf
-        self._ready.extend(self._hosted.connections.inlets.values())
+        self._ready.extend(self._hosted.connections.inputs.values())
         self._signal.set()
 
     def forget(self) -> None:
@@ -212,11 +212,11 @@ class Afterwards(Threaded):
         super().__init__(hosted)
         self._triggered = False
 
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         if arrival is not None:
             return False
-        self._note(inlet)
-        if inlet.triggers:
+        self._note(inbound)
+        if inbound.triggers:
             self._triggered = True
         return True
 
@@ -239,11 +239,11 @@ class Lockstep(Policy):
         super().__init__(hosted)
         self._due = due
 
-    def deliver(self, inlet: Inlet, arrival: Arrived | None = None) -> bool:
+    def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         if arrival is None:     # nothing waits: the bus hands on at once
             return True
-        inlet.offer(arrival)
-        if inlet.triggers and not self._hosted.idle:
+        inbound.offer(arrival)
+        if inbound.triggers and not self._hosted.idle:
             self._due()
         return True
 

@@ -22,13 +22,13 @@ from brain_runtime.ending import Ending
 from brain_runtime.hosts import resting
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT, HostedRegion
 from brain_runtime.hosts.policy import Threaded
-from brain_runtime.hosts.rivals import Rivals
+from brain_runtime.hosts.duplicate_publishers import DuplicatePublishers
 from brain_runtime.predecessors import ACTIVE, FINALIZED, INACTIVE, ORDERED, UNCONFIGURED, Predecessors
 from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
 from brain_wire import messages
 from brain_wire.lifecycle import Outcome
-from brain_wire.waking import Signal
+from brain_wire.wakeup import Signal
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class ProcessHost(HostedRegion):
         self._attention = Signal()
         self._over = False                  # nothing moves any more: the threads end
         self._next_diagnostics = -math.inf
-        self._rivals = Rivals(self._alone, self.connections.others)
+        self._duplicates = DuplicatePublishers(self._alone, self.connections.others)
         self._diagnostics = self.publish(diagnostics.TOPIC, diagnostics.TYPE, diagnostics.QUALITY)
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class ProcessHost(HostedRegion):
                 if now >= next_beat - BEAT_SLACK:
                     self.beat()
                     self._look_about()
-                    self._rivals.look(now)
+                    self._duplicates.look(now)
                     self._heed()
                     next_beat = max(next_beat + beat.PERIOD, now)
                 if now >= next_save:
@@ -158,8 +158,8 @@ class ProcessHost(HostedRegion):
     def _bring_to_rest(self, stepper: Stepper) -> None:
         turn = self.turn.acquire(timeout=REST_TURN)     # a step that hangs must not keep the robot moving
         try:
-            inlets = self.connections.inlets.values()
-            takers = [self._receive, *(inlet.take for inlet in inlets)] if turn else ()
+            inputs = self.connections.inputs.values()
+            takers = [self._receive, *(inbound.take for inbound in inputs)] if turn else ()
             told = ((_nothing, self.connections.heard, self._replaced, resting.UNHEARD, self.others_found)
                     if self.silent else (self.beat,))
             resting.bring_to_rest(stepper, self.connections.send, takers, self.clock, *told)
@@ -263,7 +263,7 @@ class ProcessHost(HostedRegion):
         if self._before is not None and self._before.ordered != ACTIVE and not self._ending:
             done = "ended" if self._before.ordered == FINALIZED else f"made {self._before.ordered}"
             ordered = f"{done} by order; `brain start {self.region.name}` begins it"
-        return self._reason or self._rivals.text or ordered or super().reason()
+        return self._reason or self._duplicates.text or ordered or super().reason()
 
     def _alone(self) -> dict[str, str]:
         return self.connections.alone() if self.state == beat.ACTIVE else {}

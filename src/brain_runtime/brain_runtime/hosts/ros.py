@@ -25,7 +25,7 @@ from brain_runtime import energy, ros_args
 from brain_runtime import heartbeat as beat
 from brain_runtime.health import Limits
 from brain_runtime.hosts import ros_parameters
-from brain_runtime.hosts.inlet import Inlet, Ring
+from brain_runtime.hosts.input import Input, Ring
 from brain_runtime.hosts.node_parameters import known
 from brain_runtime.hosts.policy import Afterwards
 from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
@@ -34,7 +34,7 @@ from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.predecessors import Predecessors
 from brain_runtime.region import Region
-from brain_runtime.starved import Starved
+from brain_runtime.cpu_wait import CpuWait
 from brain_wire.goals import Act
 from brain_wire.lifecycle import Outcome
 from brain_wire.names import expand
@@ -146,7 +146,7 @@ class RosHost(ProcessHost):
                          state_dir=state_dir, critical=critical, restarts=restarts, autostart=autostart,
                          before=before, policy=Afterwards)
         self._limits = Limits()
-        self._starved = Starved(os.getpid())
+        self._cpu_wait = CpuWait(os.getpid())
         self._in_step, self._looked = 0.0, time.perf_counter()
         self._seen: float | None = None
         self.unfit = ros_parameters.declare(self.node, region.name, region.Parameters, given)
@@ -195,8 +195,8 @@ class RosHost(ProcessHost):
                         topic, package, missing)
             return Nowhere(self.node.resolve_topic_name(topic))
 
-    def subscribe(self, inlet: Inlet) -> Ring:
-        return subscribe(self.node, inlet, self.deliver)
+    def subscribe(self, inbound: Input) -> Ring:
+        return subscribe(self.node, inbound, self.deliver)
 
     def serve(self, name: str, act: Act) -> RosAction:
         action = RosAction(self.node, act, ready=lambda: self.state == beat.ACTIVE,
@@ -271,7 +271,7 @@ class RosHost(ProcessHost):
         if stepper is None or since is None or since != self._seen:
             self._in_step, self._seen = 0.0, since
             return
-        self._in_step += self._starved.counts(passed)
+        self._in_step += self._cpu_wait.counts(passed)
         limit = self._limits.step if stepper.steps else self._limits.first_step
         if self._in_step > limit:
             log.critical("a step of %s takes longer than %g s; the process ends, so that it can be started again",

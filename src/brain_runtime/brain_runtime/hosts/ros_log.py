@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from brain_wire import shown
+from brain_wire import safe_text
 
 
 class RosLog(logging.Handler):
@@ -18,7 +18,7 @@ class RosLog(logging.Handler):
     def __init__(self, node: Any) -> None:
         super().__init__()
         self._logger = node.get_logger()
-        self.setFormatter(shown.Formatter("%(message)s"))
+        self.setFormatter(safe_text.Formatter("%(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hands one record on; rclpy remembers the severity of each line that logs, so each has a line of its own."""

@@ -13,10 +13,10 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from brain_runtime.edges import Edge, edge
-from brain_runtime.hosts.inlet import Incoming, Inlet, Ring
+from brain_runtime.hosts.input import Incoming, Input, Ring
 from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages
-from brain_wire.hops import SILENT, Hop, Hops
+from brain_wire.latency import SILENT, Hop, Hops
 from brain_wire.qos import QoS
 
 KEYED = 64              # messages that wait where the newest of each publisher counts
@@ -107,7 +107,7 @@ class Nowhere:
         """Nothing."""
 
 
-def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring:
+def subscribe(node: Node, inbound: Input, deliver: Callable[[Input], Any]) -> Ring:
     """Hears the topic of an inlet's port, and keeps what comes until it is taken.
 
     Args:
@@ -118,7 +118,7 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
     Raises:
         ModuleNotFoundError: the package of the type is not installed.
     """
-    port = inlet.port
+    port = inbound.port
     subscriptions: list[Any] = []
     depth = KEYED * port.qos.depth if port.key else port.qos.depth
 
@@ -132,7 +132,7 @@ def subscribe(node: Node, inlet: Inlet, deliver: Callable[[Inlet], Any]) -> Ring
     def arrived(data: bytes, info: Any) -> None:
         now = time.monotonic()
         ring.keep(Incoming(data, now, notes.note(info, now)))
-        deliver(inlet)
+        deliver(inbound)
 
     qos = port.qos.with_depth(depth) if port.key else port.qos
     # By DDS's rules a subscription that asks for what is latched hears nobody who does not latch: an emergency

@@ -7,8 +7,8 @@ instant. Rank 0 has no region: it is outside, gives the others the time and what
 it listens to. Rank n has the n-th region.
 
 Every rank works through the same schedule (:mod:`brain_runtime.hosts.schedule`), its own region in it and a stand-in
-for each other (:mod:`brain_runtime.hosts.stand_in`). So all of them know, without a word, whose step is next, and what
-comes out is what LocalHost computes, to the bit.
+for each other (:mod:`brain_runtime.hosts.remote_region`). So all of them know, without a word, whose step is next, and
+what comes out is what LocalHost computes, to the bit.
 
 Nobody joins, nobody leaves, and no region is started again: the first rank that ends takes all others down.
 """
@@ -29,7 +29,7 @@ from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
-from brain_runtime.hosts.stand_in import StandIn, card
+from brain_runtime.hosts.remote_region import RemoteRegion, card
 from brain_runtime.hosts.torch_agreement import agree, code_hash
 from brain_runtime.hosts.torch_bus import TorchBus
 from brain_runtime.hosts.torch_copies import TorchCopies
@@ -159,7 +159,7 @@ class TorchHost:
         agree(cards, self.group.names)
         for rank, name in enumerate(names, 1):
             mine = rank == self.group.rank and self._mine is not None
-            self._scheduled[name] = self._mine if mine else StandIn(self, rank, cards[rank])     # type: ignore
+            self._scheduled[name] = self._mine if mine else RemoteRegion(self, rank, cards[rank])     # type: ignore
         self._cards = cards
         self._know_topics()
         self._begun = True
@@ -235,7 +235,7 @@ class TorchHost:
             raise failure
         self._records.tell(known, standing, json.dumps(news) if news else "")
 
-    def follow(self, region: StandIn) -> None:
+    def follow(self, region: RemoteRegion) -> None:
         """See :class:`.stand_in.Follows`."""
         record = self._records.follow(region.rank)
         self.speaker = region.name
@@ -254,7 +254,7 @@ class TorchHost:
             message = messages.decode(bytes.fromhex(one["data"]), one["type"]) if one["type"] else None
             self.told_of_goals(News(bytes.fromhex(one["goal"]), Status(one["status"]), message))
 
-    def due(self, region: StandIn) -> None:
+    def due(self, region: RemoteRegion) -> None:
         """See :class:`.stand_in.Follows`."""
         self.schedule.due(region)
 
@@ -331,14 +331,14 @@ class TorchHost:
             with self.told(region):
                 told = self._answer(region, service, request)
             self.group.tell(told)
-        elif isinstance(region, StandIn):
+        elif isinstance(region, RemoteRegion):
             with self.group.patient():  # it may have to load its weights anew
                 self.follow(region)
                 told = self.group.hear(rank)
         if "card" in told:
             self._cards[rank] = told["card"]
             self._know_topics()
-            if isinstance(region, StandIn):
+            if isinstance(region, RemoteRegion):
                 region.take(told["card"])
         self._heed()
         self.schedule.settle()
@@ -377,7 +377,7 @@ class TorchHost:
             if isinstance(region, TorchRegion):
                 with self.told(region):
                     region.shut_down()
-            elif isinstance(region, StandIn):
+            elif isinstance(region, RemoteRegion):
                 self.follow(region)
 
     def snapshot(self) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from brain_runtime.copies import OTHER_SIZES, Copies, seldom
+from brain_runtime.copies import OTHER_SIZES, Copies, limited_log
 from brain_runtime.declared import DeclaredError
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.hosted_region import HostedRegion
@@ -95,7 +95,7 @@ class TorchCopies:
         # gloo would abort a process whose copy gives more or less than it does
         known, sizes, squares = self._part.sum(np.array([float(size > 0.0), size, size * size]))
         if known * squares != sizes * sizes:
-            seldom("sizes", OTHER_SIZES)
+            limited_log("sizes", OTHER_SIZES)
             return
         if not known:
             return

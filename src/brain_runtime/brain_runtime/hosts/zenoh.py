@@ -13,14 +13,14 @@ from typing import Any, Callable, Mapping
 from brain_runtime import heartbeat as beat
 from brain_runtime.edges import Edge, edge
 from brain_runtime.hosts.connections import Connections
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.node_parameters import NodeParameters, fitting, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.predecessors import Predecessors
 from brain_runtime.region import Region
 from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
-from brain_wire.hops import SILENT
+from brain_wire.latency import SILENT
 from brain_wire.qos import QoS
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, Watch
 from brain_wire.action import ActionServer
@@ -90,14 +90,14 @@ class ZenohHost(ProcessHost):
     def publish(self, topic: str, type_name: str, qos: QoS) -> _Publication:
         return _Publication(self.node, self._watch, self.node.publisher(self._name(topic), type_name, qos))
 
-    def subscribe(self, inlet: Inlet) -> _Subscription:
-        port = inlet.port
+    def subscribe(self, inbound: Input) -> _Subscription:
+        port = inbound.port
         # What does not trigger waits for the next step, and what is kept apart by publisher is sorted first.
-        deliver = functools.partial(self.deliver, inlet)
+        deliver = functools.partial(self.deliver, inbound)
         subscription = self.node.subscription(
             self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
-            at_once=self.policy.at_once(inlet, read) if inlet.alone else None, hops=True)
-        return _Subscription(self.node, self._watch, subscription, self.connections, inlet)
+            at_once=self.policy.at_once(inbound, read) if inbound.alone else None, hops=True)
+        return _Subscription(self.node, self._watch, subscription, self.connections, inbound)
 
     def serve(self, name: str, act: Act) -> ActionServer:
         return self._server.action(act, functools.partial(self.hand_in, name), name=self._name(act.topic),
@@ -171,10 +171,10 @@ class _Publication:
 class _Subscription:
     """See :class:`brain_runtime.hosts.host.Subscription`."""
 
-    def __init__(self, node: Node, watch: Watch, subscription: Subscription, connections: Connections, inlet: Inlet
+    def __init__(self, node: Node, watch: Watch, subscription: Subscription, connections: Connections, inbound: Input
                  ) -> None:
         self._node, self._watch, self._subscription = node, watch, subscription
-        self._complain = functools.partial(connections.complain, inlet)
+        self._complain = functools.partial(connections.complain, inbound)
         self.topic = subscription.endpoint.topic
 
     def take(self) -> list[Arrival]:

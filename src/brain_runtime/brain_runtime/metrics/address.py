@@ -2,7 +2,7 @@
 """Address at which figures are shown: ``[HOST:]PORT``."""
 from __future__ import annotations
 
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 HERE = "127.0.0.1"
 HELP = ("Show figures to Prometheus at http://HOST:PORT/metrics. HOST is 127.0.0.1 unless it is named; there are no "

@@ -23,7 +23,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from brain_runtime.metrics.address import MetricsProblem, shown_address
 from brain_runtime.metrics.families import COUNTER, HISTOGRAM, SUMMARY, Family
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 
 AT_ONCE = 8             # connections
 DEADLINE = 5.0          # s for a request, and for an answer to be taken
@@ -32,7 +32,7 @@ SHARE = 5.0             # times that making them took, in which they are shown a
 PATH = "/metrics"
 OPEN = "application/openmetrics-text"
 
-seldom = Seldom(logging.getLogger(__name__))
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 class _Collector:
@@ -142,7 +142,7 @@ class _Server(http.server.ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             if len(self._open) >= AT_ONCE:      # the slowest gives way, so that nobody can keep others out
-                seldom("places", f"more than {AT_ONCE} connections ask for metrics at once; the oldest is closed")
+                limited_log("places", f"more than {AT_ONCE} connections ask for metrics at once; the oldest is closed")
                 with contextlib.suppress(OSError):      # it has gone by itself
                     self._open.pop(next(iter(self._open))).shutdown(socket.SHUT_RDWR)
             self._open[id(request)] = request
@@ -155,7 +155,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):      # a client that went away is its own affair
-            seldom("request", "a request for metrics failed", trace=True)
+            limited_log("request", "a request for metrics failed", trace=True)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -169,7 +169,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             body, kind = self.server.metrics.text(self.headers.get("Accept", ""))   # type: ignore[attr-defined]
         except Exception as error:  # whatever is wrong with one figure, the process goes on
-            seldom("collect", "metrics could not be made", trace=True)
+            limited_log("collect", "metrics could not be made", trace=True)
             self._answer(500, f"metrics could not be made: {type(error).__name__}; the log says more\n".encode(),
                          "text/plain; charset=utf-8")
             return

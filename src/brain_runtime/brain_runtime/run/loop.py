@@ -25,11 +25,11 @@ from brain_runtime.run import keeper
 from brain_runtime.run.reconcile import SETTLED, SETTLED_AGAIN, Action, Seen, after_end, due_in, reconcile
 from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Event, Watching, Workload
-from brain_wire import shown
+from brain_wire import safe_text
 from brain_wire.logs import Logs, last_line
 from brain_wire.observers import guarded
 from brain_wire.standby import OPTION, Standby
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 ROUND = 0.1         # s between two looks at everything
@@ -322,7 +322,7 @@ class Loop:
     def _tell(self, name: str, kind: str, text: str) -> None:
         event = Event(time.time(), name, kind, text)
         self._logs.add(self._log, f"{datetime.fromtimestamp(event.time):%Y-%m-%d %H:%M:%S.%f} {name} {kind}: "
-                                  f"{shown.line(text)}\n")
+                                  f"{safe_text.line(text)}\n")
         self._show(event)
 
     def _complain(self, text: str) -> None:

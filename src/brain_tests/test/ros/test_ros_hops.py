@@ -12,7 +12,7 @@ from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain_runtime.hosts.inlet import Inlet
+from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.ros_topics import RosPublication, subscribe
 from brain_runtime.inbox import make_slot
 from brain_runtime.ports import In
@@ -42,8 +42,8 @@ def world() -> Iterator[tuple[Node, Node, SingleThreadedExecutor]]:
 def test_each_publisher_is_named_with_its_latency_and_its_loss(world, qos) -> None:
     ear, mouth, executor = world
     port = In("chatter", TYPE, qos)
-    inlet = Inlet("chatter", port, make_slot(port), messages.decoder(TYPE), lambda *_: None)
-    ring = inlet.subscription = subscribe(ear, inlet, lambda inlet: None)
+    inbound = Input("chatter", port, make_slot(port), messages.decoder(TYPE), lambda *_: None)
+    ring = inbound.subscription = subscribe(ear, inbound, lambda inbound: None)
     publications = [RosPublication(node, "chatter", TYPE, qos, [node.get_fully_qualified_name()])
                     for node in (mouth, ear)]
     end = time.monotonic() + PATIENCE
@@ -60,6 +60,6 @@ def test_each_publisher_is_named_with_its_latency_and_its_loss(world, qos) -> No
     for edge in edges.values():
         assert (edge.messages, edge.overwritten, edge.clocks_differ) == (5, 0, False)
         assert edge.lost in (0, None) and 0 < edge.p50 <= edge.p99 < PATIENCE
-    inlet.take()    # of ten that waited the newest is looked at
+    inbound.take()    # of ten that waited the newest is looked at
     assert sum(edge.overwritten for edge in ring.edges(time.monotonic())) == 9
     ring.close()

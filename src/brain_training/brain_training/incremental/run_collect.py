@@ -24,13 +24,13 @@ from brain_training.incremental.clip_files import ClipFolder, ClipProblem, Kept
 from brain_training.incremental.collecting import LENS, PICTURES, STANDING, Collector
 from brain_training.incremental.hearing import STATUS, TRACE
 from brain_training.incremental.rules import UnknownRule, named
-from brain_wire import Node, SessionProblem, messages, open_session, shown
+from brain_wire import Node, SessionProblem, messages, open_session, safe_text
 from brain_wire.credentials import EDGE
 from brain_wire.logs import survive_full_disk
 from brain_wire.qos import FEATURE, LATCHED, SENSOR, STREAM
-from brain_wire.seldom import Seldom
+from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.session import NoRouter
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 POLITE = 10         # what is added to its niceness: the brain's own processes come first
 NODE = "fleet_collect"
@@ -39,7 +39,7 @@ LOOK = 0.5          # s
 WAITING = 4         # clips that wait to be written
 
 log = logging.getLogger("brain.collecting")
-seldom = Seldom(log)
+limited_log = RateLimitedLog(log)
 
 
 class Live:
@@ -76,7 +76,7 @@ class Live:
             try:
                 message = messages.decode(arrival.data, kind)
             except messages.MessageError as problem:
-                seldom(topic, f"a message of {topic} cannot be read: {problem}")
+                limited_log(topic, f"a message of {topic} cannot be read: {problem}")
                 continue
             at = self._base + round((arrival.received - self._began) * 1e9)     # steady, whatever the clock does
             with self._lock:
@@ -86,13 +86,13 @@ class Live:
         try:
             self._clips.put_nowait((chosen, kept))
         except queue.Full:
-            seldom("full", "a clip is not kept: the disk is too slow")
+            limited_log("full", "a clip is not kept: the disk is too slow")
 
     def write(self) -> None:
         """Writes what waits, and says what could not be taken in."""
         if self._collector.unreadable:
-            seldom("pictures", f"{self._collector.unreadable} pictures of {PICTURES} cannot be read; publish rgb8, "
-                               f"bgr8, rgba8 or bgra8 of at least 16 x 16 pixels")
+            limited_log("pictures", f"{self._collector.unreadable} pictures of {PICTURES} cannot be read; publish rgb8, "
+                                    f"bgr8, rgba8 or bgra8 of at least 16 x 16 pixels")
         while True:
             try:
                 chosen, kept = self._clips.get_nowait()
@@ -103,7 +103,7 @@ class Live:
                 path = self._folder.add(self._robot, drive, chosen.rule, chosen.hardness, kept)
                 log.info("kept %s", path.name)
             except ClipProblem as problem:
-                seldom("write", str(problem))
+                limited_log("write", str(problem))
 
     def end(self) -> None:
         """Writes what there still is."""
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
-    shown.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s collect: %(message)s")
+    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s collect: %(message)s")
     with contextlib.suppress(OSError):      # where the system does not let it, it is as any other process
         os.nice(POLITE)
     try:
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                      options.folder, ", ".join(rule.name for rule in rules) or "no rule")
             _run(live, options.router, options.namespace, ending.asked)
     except (ClipProblem, UnknownRule, SessionProblem, messages.MessageError) as problem:
-        print(f"brain fleet collect: {shown.line(problem)}", file=sys.stderr)
+        print(f"brain fleet collect: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 

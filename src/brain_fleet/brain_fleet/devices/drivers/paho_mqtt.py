@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Mapping
 from brain_fleet.devices.driver import FILE, FLAG, LARGEST, TEXT, WHOLE, Driver, Teller, Unreachable, form
 from brain_fleet.devices.payloads import FIELDS, check_payload, decode, encode
 from brain_fleet.devices.reserved import check_foreign
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 ANSWER = 5.0        # s that the broker gets to answer
 KEEPALIVE = 15      # s between two signs of life

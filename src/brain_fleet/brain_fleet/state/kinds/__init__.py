@@ -6,7 +6,7 @@ import difflib
 from typing import Any, Mapping
 
 from brain_fleet.schema import FormProblem, check, load_schema
-from brain_wire.shown import quoted
+from brain_wire.safe_text import quoted
 
 API_VERSION = "fleet.brain/v1"
 # Those that robots of this version bring about; others, of a newer cloud, are kept on the robot for what will.

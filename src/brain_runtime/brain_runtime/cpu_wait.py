@@ -7,7 +7,7 @@ from pathlib import Path
 LEAST = 0.2     # share of a time that counts in any case, so that what hangs on a busy machine is found in the end
 
 
-class Starved:
+class CpuWait:
     """Watches the threads of one process, where the kernel tells (``/proc/PID/task/*/schedstat``, Linux).
 
     Args:

@@ -22,10 +22,10 @@ class Follows(Protocol):
 
     bus: Bus
 
-    def follow(self, region: StandIn) -> None:
+    def follow(self, region: RemoteRegion) -> None:
         """Waits for what the region's rank tells of what it has done now, and does the same here."""
 
-    def due(self, region: StandIn) -> None:
+    def due(self, region: RemoteRegion) -> None:
         """A message has come that makes the region step."""
 
 
@@ -37,7 +37,7 @@ class Heard:
     triggers: bool
 
 
-class StandIn:
+class RemoteRegion:
     """A region that another rank runs, as far as the schedule and the topics need it.
 
     Args:

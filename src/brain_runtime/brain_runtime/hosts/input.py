@@ -10,11 +10,11 @@ from brain_runtime.edges import Edge
 from brain_runtime.hosts.host import Arrived, Subscription
 from brain_runtime.inbox import Slot
 from brain_runtime.ports import In
-from brain_wire.hops import Hop
+from brain_wire.latency import Hop
 from brain_wire.messages import MessageError
 
 
-class Inlet:
+class Input:
     """Takes in what has arrived at a port. All but the making is done by who has the region's turn.
 
     Args:
@@ -33,7 +33,7 @@ class Inlet:
     __slots__ = ("_all", "_complain", "alone", "decode", "name", "port", "slot", "subscription", "triggers")
 
     def __init__(self, name: str, port: In, slot: Slot, decode: Callable[[Any], Any],
-                 complain: Callable[[Inlet, Arrived, str], None]) -> None:
+                 complain: Callable[[Input, Arrived, str], None]) -> None:
         self.name, self.port = name, port
         self.triggers = port.trigger
         self.alone = port.trigger and not port.key

@@ -11,7 +11,7 @@ EVERY = 5.0     # s between two warnings about the same thing
 KINDS = 64      # things that are told apart
 
 
-class Seldom:
+class RateLimitedLog:
     """A log that warns of each thing at most once in a while, and says how often it was silent.
 
     Args:

@@ -24,10 +24,10 @@ from brain_runtime.supervisor import Heartbeats, Link, Supervisor
 from brain_wire import Node, NoRouter, Session, Watch, open_session, private
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
-from brain_wire.refusal import address
+from brain_wire.connect_errors import address
 from brain_wire.router import is_router, loopback_endpoints
 from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
-from brain_wire.waking import Flag
+from brain_wire.wakeup import Flag
 
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -35,7 +35,7 @@ ROUTER, BRAINSTEM, GROUP = "router", "brainstem", "static_group"
 TRIES = 2           # restarts after which what does not come up is not waited for
 
 
-class CrewError(RuntimeError):
+class StartError(RuntimeError):
     """The processes cannot be started as asked; says why, and the remedy."""
 
 
@@ -57,28 +57,29 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Workload | None:
     listen = list(listen)
     if is_router(endpoint):
         if listen:
-            raise CrewError(f"a router is running at {endpoint} already, so --listen cannot open another; end it first")
+            raise StartError(f"a router is running at {endpoint} already, so --listen cannot open another; end it "
+                             f"first")
         return None
     refused = secured.refusal(endpoint)
     if refused:
-        raise CrewError(refused)
+        raise StartError(refused)
     folder = place()
     scheme = "tcp" if folder is None else "tls"
     protocol, host, port = address(endpoint)
     if protocol != scheme or host not in LOOPBACK or not port:
         more = "" if folder is None else f" --config {folder}/{ROUTER}.json5"
-        raise CrewError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
-                        f"`python -m brain_wire.router --listen {scheme}/0.0.0.0:7447{more}`")
+        raise StartError(f"no router answers at {endpoint}, and it cannot be started from here; start one there with "
+                         f"`python -m brain_wire.router --listen {scheme}/0.0.0.0:7447{more}`")
     if _taken(host, port):
-        raise CrewError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
-                        f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
+        raise StartError(f"port {port} is taken by a program that is no Zenoh router; end it, or choose another with "
+                         f"--router {scheme}/localhost:PORT or {ROUTER_VARIABLE}")
     argv = [sys.executable, "-m", "brain_runtime.run.router"]
     if folder is not None:
         argv += ["--config", str(folder / f"{ROUTER}.json5")]
         plain = [e for e in listen if not e.startswith("tls/")]
         if plain:
-            raise CrewError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
-                            f"{plain[0]}")
+            raise StartError(f"a secured router listens by TLS only, as tls/0.0.0.0:{port}, but --listen says "
+                             f"{plain[0]}")
     if listen:
         own = () if any(_covers(one, port) for one in listen) else loopback_endpoints(port, scheme)
         argv += [word for one in (*listen, *own) for word in ("--listen", one)]
@@ -138,8 +139,8 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
         OSError: it cannot be written.
     """
     if place() is not None:
-        raise CrewError("a static group cannot be secured: its ranks trust whoever reaches their ports, and one "
-                        "process would need the rights of all regions; leave --host torch or --secure out")
+        raise StartError("a static group cannot be secured: its ranks trust whoever reaches their ports, and one "
+                         "process would need the rights of all regions; leave --host torch or --secure out")
     path = private.folder(folder) / "brain.json"
     path.write_text(resolved.to_json(), encoding="utf-8")
     return Workload(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
@@ -161,12 +162,12 @@ def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: in
         watch.wait_for(lambda w: bool(ours & set(w.nodes())), 0.5)
         there = sorted(ours & set(watch.nodes()))
     if there:
-        raise CrewError(f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} running already in domain {domain}; "
-                        f"end that brain, or choose another --domain or --namespace"
-                        + ("" if identity is None else ", or another --name"))
+        raise StartError(f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} running already in domain {domain}; "
+                         f"end that brain, or choose another --domain or --namespace"
+                         + ("" if identity is None else ", or another --name"))
 
 
-class Crew:
+class SupervisedBrain:
     """Children under a supervisor, and the ear.
 
     Everything runs in the thread that calls :meth:`start` and :meth:`round`; it must live as long as the children.
@@ -222,13 +223,13 @@ class Crew:
                     raise
             self.supervisor.round()
             if ROUTER in self.supervisor.names and self.supervisor.restarts(ROUTER) >= TRIES:
-                raise CrewError(f"the router cannot run: {self.supervisor.last_line(ROUTER)}; its log is "
-                                f"{self.supervisor.log_path(ROUTER)}")
+                raise StartError(f"the router cannot run: {self.supervisor.last_line(ROUTER)}; its log is "
+                                 f"{self.supervisor.log_path(ROUTER)}")
 
     @property
     def node(self) -> Node:
         """The node that the ear listens with, once it is started."""
-        assert self._node is not None, "the crew has not been started"
+        assert self._node is not None, "the brain has not been started"
         return self._node
 
     def _listen(self) -> None:
@@ -248,6 +249,11 @@ class Crew:
                 return False
             self.round()
         return True
+
+    def wait_ready(self, seconds: float, also: Callable[[], bool] = lambda: True,
+                   stop: threading.Event | Flag | None = None) -> bool:
+        """Waits up to ``seconds`` until :meth:`ready` and ``also()`` hold; False where they do not, or never will."""
+        return self.wait(seconds, lambda: also() and self.ready() or self.hopeless(), stop) and not self.hopeless()
 
     def ready(self) -> bool:
         """Checks whether all regions are active, and the brainstem, if there is one, lets the robot move."""

@@ -11,7 +11,7 @@ PERIOD = 1.0    # s between two looks
 log = logging.getLogger(__name__)
 
 
-class Rivals:
+class DuplicatePublishers:
     """Looks for other publishers of the topics that are a region's alone, and warns when there are others than before.
 
     One counts that is there at two looks in a row: by DDS a node of our own has no name for a moment, and what was
