@@ -234,8 +234,9 @@ def _attend(supervised: Any, console: Any, begin: float, spoken: Spoken | None, 
     if told is not None:
         from brain_wire.observers import guarded
 
-        guarded(tell_json, "printing JSON")({**told, "ready": ready,
-                                             "under_control": ready and supervised.has_brainstem, "seconds": round(took, 2), "example": words, "missing": missing}, None)
+        told |= {"ready": ready, "under_control": ready and supervised.has_brainstem, "seconds": round(took, 2),
+                 "example": words, "missing": missing}
+        guarded(tell_json, "printing JSON")(told, None)
     while not stop.is_set():
         supervised.round()
         if not ready and supervised.ready():

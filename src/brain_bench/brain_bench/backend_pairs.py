@@ -118,7 +118,7 @@ def compared(count: int, seed: int, tell: Callable[[str], None]) -> dict[str, An
         of the episodes, and ``chain``, those of the way from the camera to the wheels; ``asked`` and ``played``.
 
     Raises:
-        GraphError, CrewError: a brain does not start.
+        GraphError, StartError: a brain does not start.
     """
     from brain_eval import results
 

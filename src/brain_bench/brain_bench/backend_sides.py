@@ -53,7 +53,7 @@ class Sides:
         about: by name, what a side says of itself.
 
     Raises:
-        GraphError, CrewError, NoRouter, TimeoutError: one of ours does not come up.
+        GraphError, StartError, NoRouter, TimeoutError: one of ours does not come up.
     """
 
     def __init__(self, stop: Any, tell: Callable[[str], None]) -> None:

@@ -29,7 +29,7 @@ def measure(folder: Path, *, seconds: float, split: str, seed: int, endpoint: st
         ``restarts``, and ``within``: which bounds are kept.
 
     Raises:
-        GraphError, CrewError, NoRouter: it does not come up.
+        GraphError, StartError, NoRouter: it does not come up.
     """
     from brain_eval.shown_stage import ShownStage
     from brain_runtime.interfaces import GoalStatus

@@ -28,7 +28,7 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
         By process the longest silence (s) between two commands that followed each kill.
 
     Raises:
-        GraphError, CrewError, NoRouter: it does not come up.
+        GraphError, StartError, NoRouter: it does not come up.
         TimeoutError: after a kill no command came any more.
     """
     from brain_eval.shown_stage import ShownStage

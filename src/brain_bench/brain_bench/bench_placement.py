@@ -74,7 +74,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
         ``within`` the goal, ``worst``, and the last ``costs``.
 
     Raises:
-        PlacementProblem, CrewError, GraphError, NoRouter, OSError: it cannot be run.
+        PlacementProblem, StartError, GraphError, NoRouter, OSError: it cannot be run.
     """
     from brain_fleet.placement.demand import demand, regions_of, types_of
     from brain_fleet.placement.measuring import measure

@@ -49,7 +49,7 @@ class PlacedBrain:
         sentences: what it is told, one after the other, again and again.
 
     Raises:
-        CrewError: it does not come up.
+        StartError: it does not come up.
     """
 
     def __init__(self, resolved: Resolved, tiers: Tiers, place: Mapping[str, str], folder: Path, domain: int,

@@ -43,11 +43,11 @@ class ToyBrain:
         classes: ``package.module:Class`` by name; the four toys where none are given.
 
     Attributes:
-        crew: that keeps the processes running.
+        supervised: that keeps the processes running.
         took: s from the start until all regions were active.
 
     Raises:
-        GraphError, CrewError, NoRouter, TimeoutError: it does not come up.
+        GraphError, StartError, NoRouter, TimeoutError: it does not come up.
     """
 
     def __init__(self, host: str, folder: Path, endpoint: str, domain: int, stop: Any,

@@ -41,7 +41,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     Raises:
         GraphError: the graph cannot run.
         ValueError: the policy cannot be had with these episodes, or ``jobs`` is not 1.
-        CrewError: the processes do not start.
+        StartError: the processes do not start.
     """
     if jobs != 1:
         raise ValueError("outside lockstep episodes run in real time, one after the other; leave --jobs at 1")
@@ -79,7 +79,7 @@ def run_episode(episode: Any, children: list[Workload], endpoint: str, logs: Pat
         each_round: see :func:`run_many`.
 
     Raises:
-        CrewError: the processes are not ready in time; says which, and why.
+        StartError: the processes are not ready in time; says which, and why.
     """
     begin = time.monotonic()
     referee = Referee(episode.id)

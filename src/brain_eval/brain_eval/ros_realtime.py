@@ -46,7 +46,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     Raises:
         GraphError: the graph cannot run.
         ValueError: the policy or option cannot be had on ROS 2.
-        CrewError: the processes do not start.
+        StartError: the processes do not start.
     """
     if jobs != 1 or join or parameters or ablation != NONE:
         raise ValueError("on ROS 2 episodes run in real time, one after the other, as launch starts them: leave --jobs "
@@ -83,7 +83,7 @@ def run_episode(episode: Any, nodes: Sequence[LaunchedNode], folder: Path) -> di
     """Starts the processes, runs one episode, and ends them; the result is as :func:`brain_eval.episodes.run_local`'s.
 
     Raises:
-        CrewError: the processes are not ready in time; says which, and why.
+        StartError: the processes are not ready in time; says which, and why.
     """
     begin = time.monotonic()
     with _Brain(nodes, folder) as brain:
@@ -185,7 +185,7 @@ class _Brain:
             self._executor.spin_once(timeout_sec=TURN)
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Listens until the condition holds. Raises CrewError if that takes too long, or a process has ended."""
+        """Listens until the condition holds. Raises StartError if that takes too long, or a process has ended."""
         end = time.monotonic() + READY
         while not condition():
             self.turn(TURN)

@@ -37,7 +37,7 @@ def demo(split: str = SPLIT, seed: int = SEED) -> dict[str, Any]:
 
 
 def example(supervised: Any, seconds: float, stop: threading.Event) -> str:
-    """A sentence for the brain of a :class:`brain_runtime.supervised_brain.Crew`, or nothing where that is not known.
+    """Returns a sentence for a :class:`SupervisedBrain`, or nothing where that is not known.
 
     A simulated world tells on sim/world what stands in it: nobody is told to ask for what is not there. It is asked on
     the wire, so that the simulator need not be installed here. Nobody tells of a real room.

@@ -35,7 +35,7 @@ class Stage:
         request: for sim/episode.
 
     Raises:
-        GraphError, CrewError, SessionProblem, OSError: it cannot be started.
+        GraphError, StartError, SessionProblem, OSError: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
@@ -75,7 +75,7 @@ class Stage:
         """Starts the processes and waits until the robot is under control, in the room that was asked for.
 
         Raises:
-            CrewError: that did not happen within ``patience`` s.
+            StartError: that did not happen within ``patience`` s.
             NoRouter: there is none.
         """
         self.supervised.start(stop=self._stop)

@@ -52,7 +52,7 @@ def router_child(endpoint: str, listen: Iterable[str] = ()) -> Workload | None:
         listen: endpoints that open it to a network; regions of this machine reach it at ``endpoint`` whatever they are.
 
     Raises:
-        CrewError: there is none, and it cannot be started from here.
+        StartError: there is none, and it cannot be started from here.
     """
     listen = list(listen)
     if is_router(endpoint):
@@ -135,7 +135,7 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
         tick: rate at which all ranks go on together (Hz); None: whenever there is something to do.
 
     Raises:
-        CrewError: the brain is secured.
+        StartError: the brain is secured.
         OSError: it cannot be written.
     """
     if place() is not None:
@@ -144,12 +144,12 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
     path = private.folder(folder) / "brain.json"
     path.write_text(resolved.to_json(), encoding="utf-8")
     return Workload(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
-                         str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
-                         *(() if tick is None else ("--tick", str(tick)))), stop_order=keeper.MOVER, lingers=True)
+                            str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
+                            *(() if tick is None else ("--tick", str(tick)))), stop_order=keeper.MOVER, lingers=True)
 
 
 def refuse_twice(names: Iterable[str], endpoint: str, namespace: str, domain: int, identity: str | None = None) -> None:
-    """Raises CrewError if a node with one of the names is there already.
+    """Raises StartError if a node with one of the names is there already.
 
     Args:
         names: of nodes, below ``namespace``.
@@ -204,7 +204,7 @@ class SupervisedBrain:
 
         Raises:
             NoRouter: it did not answer within ``patience`` s.
-            CrewError: the router that was started cannot run.
+            StartError: the router that was started cannot run.
             NameProblem: the namespace is no ROS 2 name.
         """
         self.supervisor.start()

@@ -41,8 +41,8 @@ class Ticks:
         if now - self._next > self._period and busy:
             slowest = max(busy, key=lambda name: busy[name])
             self.late[slowest] = self.late.get(slowest, 0) + 1
-            limited_log(slowest, f"tick {self.number} took {took:.3f} s, not {self._period:.3f}: {slowest} computed for "
-                                 f"{busy[slowest]:.3f} s, longer than all others; it was late "
+            limited_log(slowest, f"tick {self.number} took {took:.3f} s, not {self._period:.3f}: {slowest} computed "
+                                 f"for {busy[slowest]:.3f} s, longer than all others; it was late "
                                  f"{self.late[slowest]} times so far")
         missed = max(0, int((now - self._next) / self._period))
         self._next += (missed + 1) * self._period

@@ -196,8 +196,8 @@ class Gateway:
     def _complain(self, heard: _In, what: str) -> None:
         self.broken += 1
         topic = heard.subscription.endpoint.topic
-        limited_log(topic, f"{topic}: dropped a message: {what} ({self.broken} so far on all topics). Its publisher must "
-                           f"send {heard.port.type}.")
+        limited_log(topic, f"{topic}: dropped a message: {what} ({self.broken} so far on all topics). Its publisher "
+                           f"must send {heard.port.type}.")
 
     def _heed(self) -> None:
         for topic, out in self._out.items():

@@ -63,8 +63,8 @@ class _Device(Region):
                 self.enter(message.data)
                 self._ready = True
             except Exception as error:  # mujoco's too: whatever a text is that is no room, the sensor goes on
-                limited_log("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world "
-                                     "may publish it")
+                limited_log("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the "
+                                     "world may publish it")
         return fresh_pose(inbox) if self._ready else None
 
     def _features(self, port: Out, modality: str, hazard: np.ndarray, confidence: float) -> Any:

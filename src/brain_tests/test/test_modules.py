@@ -74,7 +74,7 @@ def test_a_bringup_loads_no_simulator_no_training_and_no_plotting(world):
 import sys
 from brain.cli import app
 from brain import up
-from brain_runtime import crew, launching, process
+from brain_runtime import launching, process, supervised_brain
 from brain_runtime.graphs import load
 for spec in load("brain", {world!r}).regions:
     spec.device or spec.load()

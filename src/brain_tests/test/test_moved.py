@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that name a region's class as it was called before are told its name of today."""
+"""Whoever names a region's class or a module as it was called before is told its name of today."""
 import importlib
 
 import pytest
@@ -8,6 +8,7 @@ from brain_runtime.graph import GraphError, RegionSpec
 from brain_runtime.moved import MOVED
 from brain_runtime.region import Region
 from brain_tests.cases import of_all
+from brain_wire import moved_modules
 
 
 @of_all(MOVED)
@@ -17,3 +18,13 @@ def test_an_old_name_is_answered_with_one_that_loads(old):
     with pytest.raises(GraphError) as refused:
         RegionSpec("mine", old).load()
     assert f"{old} is now {MOVED[old]}" in str(refused.value)
+
+
+@of_all(moved_modules.MOVED)
+def test_an_old_module_is_answered_with_one_that_loads(old):
+    new = moved_modules.MOVED[old]
+    assert importlib.import_module(new)
+    package, _, name = old.rpartition(".")
+    for statement in (f"import {old}", f"from {package} import {name}", f"from {old} import anything"):
+        with pytest.raises(ModuleNotFoundError, match=f"{old} is now {new}; import that"):
+            exec(statement)

@@ -9,6 +9,10 @@ It knows nothing of a brain, and needs no ROS installation::
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from brain_wire import moved_modules
+
+moved_modules.answer()
+
 if TYPE_CHECKING:   # what a type checker sees; at run time it is __getattr__ that finds them
     from brain_wire.asking import ActionClient
     from brain_wire.attachment import Attachment

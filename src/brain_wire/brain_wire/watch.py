@@ -232,8 +232,8 @@ class Watch:
             if alive:
                 if token not in self._endpoints and len(self._endpoints) >= MOST:
                     self._missed = True
-                    limited_log("too many", f"more than {MOST} liveliness tokens: who comes now is not seen before others "
-                                            f"leave; somebody floods domain {endpoint.domain}")
+                    limited_log("too many", f"more than {MOST} liveliness tokens: who comes now is not seen before "
+                                            f"others leave; somebody floods domain {endpoint.domain}")
                     return
                 self._endpoints[token] = endpoint
             elif self._endpoints.pop(token, None) is None:

@@ -91,8 +91,8 @@ class Live:
     def write(self) -> None:
         """Writes what waits, and says what could not be taken in."""
         if self._collector.unreadable:
-            limited_log("pictures", f"{self._collector.unreadable} pictures of {PICTURES} cannot be read; publish rgb8, "
-                                    f"bgr8, rgba8 or bgra8 of at least 16 x 16 pixels")
+            limited_log("pictures", f"{self._collector.unreadable} pictures of {PICTURES} cannot be read; publish "
+                                    f"rgb8, bgr8, rgba8 or bgra8 of at least 16 x 16 pixels")
         while True:
             try:
                 chosen, kept = self._clips.get_nowait()
