@@ -112,11 +112,12 @@ def test_modbus_registers_are_properties(start, ports, run, until):
 
     text = model(heat=HEAT, cold=HEAT, goal={**HEAT, "access": "ReadWrite", "maximum": 60}, door={"type": "boolean"},
                  fan={"type": "boolean", "access": "ReadWrite"}, far=HEAT, wide={"type": "float"},
-                 bit={"type": "boolean"}, lost=HEAT) + device(
+                 swapped={"type": "integer"}, bit={"type": "boolean"}, lost=HEAT) + device(
         "modbus-tcp", {"host": "127.0.0.1", "port": port, "timeout": 1.0}, {
             "heat": at("holding", 0, type="int16", scale=0.1), "cold": at("input", 0, type="int16"),
             "goal": at("holding", 1, type="int16", scale=0.5, offset=-10), "door": at("discrete", 0),
-            "fan": at("coil", 0), "wide": at("input", 2, type="int32", words="little"), "bit": at("input", 3, bit=2),
+            "fan": at("coil", 0), "wide": at("input", 2, type="int32", words="little"),
+            "swapped": at("holding", 0, type="uint16", bytes="little"), "bit": at("input", 3, bit=2),
             "far": at("holding", 100), "lost": at("holding", 3, type="int32")})
     process = server()
     look, becomes = run(text, settings=["plant.goal=21.5", "plant.fan=true"])
@@ -124,6 +125,7 @@ def test_modbus_registers_are_properties(start, ports, run, until):
     becomes("cold", state="ok", value=-10.0)
     becomes("door", state="ok", value=True)
     becomes("wide", state="ok", value=5.0 * 65536)
+    becomes("swapped", state="ok", value=(215 << 8) & 65535 | 215 >> 8)
     becomes("bit", state="ok", value=True)
     becomes("far", state="invalid", why="it has no such register (illegal address)", fresh=False)
     becomes("lost", state="invalid", why="it has no such register (illegal address)")

@@ -54,7 +54,7 @@ def test_a_driver_that_dies_hangs_or_lies_changes_nothing_else(mapper, until):
     expected = {
         "nan": ("invalid", "nan is no finite number"), "infinite": ("invalid", "inf is no finite number"),
         "list": ("invalid", "it gave a list"), "none": ("invalid", "it gave a NoneType"),
-        "text": ("invalid", "'2.5' is no number"), "huge": ("invalid", "it gave a string of 10000000 characters"),
+        "text": ("invalid", "'2.5 or so' is no number"), "huge": ("invalid", "it gave a string of 10000000 characters"),
         "whole": ("invalid", "more than 64 bits"), "flag": ("invalid", "True is no number"),
         "high": ("out of limits", "101 degC is more than the maximum 100 degC"),
         "unit": ("invalid", "it came with the unit 'degF', and the model's is 'degC'"),

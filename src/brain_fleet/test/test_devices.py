@@ -11,9 +11,10 @@ import time
 import pytest
 from ovens import MODEL, device
 
-from brain_fleet.devices import lines, values
+from brain_fleet.devices import lines, payloads, values
+from brain_fleet.devices.fields import PATH
 from brain_fleet.devices.files import described
-from brain_fleet.devices.models import Property, read_device, read_model
+from brain_fleet.devices.models import Mapped, Property, read_device, read_model
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.devices.reserved import HEARD, check_heard, check_key, check_said
 from brain_fleet.devices.shown import features_of
@@ -174,6 +175,44 @@ def test_a_value_is_what_its_property_can_have_or_it_is_said_why_not():
         if not right:
             wrong.append((known.type, value, found))
     assert wrong == []
+
+
+def mapped(kind, **visitor):
+    known = Property("p", kind, minimum=0.0, maximum=5000.0) if kind != "boolean" else Property("p", kind)
+    return Mapped(known, visitor)
+
+
+def test_plugs_and_meters_say_numbers_and_flags_as_text():
+    said = {  # as a Tasmota, a Shelly and a zigbee2mqtt device do
+        ("float", "StatusSNS.DS18B20-1.Temperature"): ({"StatusSNS": {"DS18B20-1": {"Temperature": "21.5"}}}, 21.5),
+        ("float", "StatusSNS.ENERGY.Power"): ({"StatusSNS": {"ENERGY": {"Power": 12}}}, 12.0),
+        ("boolean", "POWER"): ({"POWER": "ON"}, True), ("boolean", "state"): ({"state": "off"}, False),
+        ("boolean", "switch:0.output"): ({"switch:0": {"output": True}}, True),
+        ("integer", "1_total[0]"): ({"1_total": ["42"]}, 42)}
+    for (kind, field), (payload, value) in said.items():
+        check(field, PATH, "field")
+        sample = payloads.decode(json.dumps(payload).encode(), {"field": field})
+        found = values.read(mapped(kind, field=field), sample.value)
+        assert found == value and type(found) is type(value), field
+    door = mapped("boolean", true_as="open", false_as="closed", format="text")
+    assert values.read(door, payloads.decode(b"open", door.visitor).value) is True
+    assert payloads.encode(values.written(door, False), door.visitor) == b"closed"
+    plug = {"field": "switch:0.output", "command_format": "text", "true_as": "on", "false_as": "off"}
+    assert payloads.encode(values.written(mapped("boolean", **plug), True), plug) == b"on"
+    for kind, raw in (("float", "12 W"), ("float", "nan"), ("float", "1" * 50), ("float", "0x10"), ("float", "6000"),
+                      ("integer", "1.5"), ("boolean", "ajar"), ("boolean", "1")):
+        with pytest.raises(values.Misfit):
+            values.read(mapped(kind), raw)
+    with pytest.raises(values.Misfit):
+        values.read(door, "ON")
+
+
+@pytest.mark.parametrize("visitor, why", [({"true_as": "ON"}, "stand together"),
+                                          ({"true_as": "1", "false_as": "1"}, "two words"),
+                                          ({"command_field": "a", "command_format": "text"}, "a text has no fields")])
+def test_words_that_cannot_be_meant_so_are_refused(visitor, why):
+    with pytest.raises(ValueError, match=why):
+        payloads.check_payload(visitor)
 
 
 def test_what_is_scaled_comes_back_as_it_was():

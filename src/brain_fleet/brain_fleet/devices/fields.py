@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places within a message: ``status.cells[3].voltage``."""
+"""Places within a message: ``status.cells[3].voltage``, ``temperature:0.tC``, ``StatusSNS.DS18B20-1.Temperature``."""
 from __future__ import annotations
 
 import re
 from typing import Any, Mapping
 
-PATH: Mapping[str, Any] = {
-    "type": "string", "maxLength": 200,
-    "pattern": r"[A-Za-z_][A-Za-z0-9_]*(\[[0-9]{1,6}\])*(\.[A-Za-z_][A-Za-z0-9_]*(\[[0-9]{1,6}\])*)*"}
+_KEY, _INDEX = "[A-Za-z0-9_:-]+", r"\[[0-9]{1,6}\]"     # plugs and meters have keys as switch:0 and DS18B20-1
+PATH: Mapping[str, Any] = {"type": "string", "maxLength": 200,
+                           "pattern": rf"{_KEY}({_INDEX})*(\.{_KEY}({_INDEX})*)*"}
 
 
 def inner(found: Any, path: str) -> Any:
@@ -16,7 +16,7 @@ def inner(found: Any, path: str) -> Any:
     Raises:
         ValueError: nothing stands there.
     """
-    for step in re.findall(r"[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\]", path):
+    for step in re.findall(rf"{_KEY}|{_INDEX}", path):
         try:
             if step[0] == "[":
                 found = found[int(step[1:-1])]

@@ -11,7 +11,9 @@ from brain_wire.safe_text import quoted
 
 # Of a visitor, as far as the payload is concerned.
 FIELDS: dict[str, Mapping[str, Any]] = {
-    "format": {"enum": ["json", "text"]}, "field": PATH, "unit_field": PATH, "command_field": {**TEXT, "maxLength": 60}}
+    "format": {"enum": ["json", "text"]}, "command_format": {"enum": ["json", "text"]}, "field": PATH,
+    "unit_field": PATH, "command_field": {**TEXT, "maxLength": 60}, "true_as": {**TEXT, "maxLength": 60},
+    "false_as": {**TEXT, "maxLength": 60}}
 
 
 def decode(payload: bytes, visitor: Mapping[str, Any], kept: bool = False) -> Sample:
@@ -47,13 +49,17 @@ def decode(payload: bytes, visitor: Mapping[str, Any], kept: bool = False) -> Sa
 
 def encode(value: Any, visitor: Mapping[str, Any]) -> bytes:
     """The payload that has a property set to a raw value."""
-    if visitor.get("format", "json") == "text":
+    if visitor.get("command_format", visitor.get("format", "json")) == "text":
         return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
     name = visitor.get("command_field")
     return json.dumps(value if name is None else {name: value}).encode()
 
 
 def check_payload(visitor: Mapping[str, Any]) -> None:
-    """Raises ValueError where a visitor asks for fields of what has none."""
-    if visitor.get("format") == "text" and visitor.keys() & {"field", "unit_field", "command_field"}:
+    """Raises ValueError where a visitor asks for fields of what has none, or for one word of two."""
+    if visitor.get("format") == "text" and visitor.keys() & {"field", "unit_field"} or (
+            "command_field" in visitor and "text" in (visitor.get("command_format", visitor.get("format")),)):
         raise ValueError("a text has no fields; take format: json, or take the fields away")
+    if ("true_as" in visitor) != ("false_as" in visitor) or (
+            "true_as" in visitor and visitor["true_as"] == visitor["false_as"]):
+        raise ValueError("true_as and false_as are two words, and stand together")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from brain_fleet.devices.models import Mapped, Property
 from brain_fleet.schema import WHOLE
 from brain_wire.safe_text import is_text, quoted
+
+LONGEST_NUMBER = 40     # characters of a number as text
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 
 
 class Misfit(ValueError):
@@ -62,9 +66,16 @@ def fitted(known: Property, value: Any) -> Any:
 def read(mapped: Mapped, raw: Any) -> Any:
     """The value of what a driver read.
 
+    Plugs and meters say numbers and flags as text: ``"21.5"`` is a number where the property is one, and the visitor's
+    ``true_as`` and ``false_as`` are a flag's, else ON and OFF, true and false, in capitals or not.
+
     Raises:
         Misfit: as of :func:`fitted`.
     """
+    if isinstance(raw, str) and mapped.property.number and len(raw) <= LONGEST_NUMBER and _NUMBER.fullmatch(raw):
+        raw = float(raw) if mapped.scaled() or not raw.lstrip("+-").isdecimal() else int(raw)
+    elif isinstance(raw, str) and mapped.property.type == "boolean":
+        raw = _flag(mapped, raw)
     if mapped.scaled() and isinstance(raw, (int, float)) and not isinstance(raw, bool):
         raw = _float(raw) * mapped.scale + mapped.offset
         if mapped.property.type == "integer" and math.isfinite(raw):
@@ -79,7 +90,16 @@ def written(mapped: Mapped, value: Any) -> Any:
         Misfit: as of :func:`fitted`.
     """
     value = fitted(mapped.property, value)
+    if isinstance(value, bool) and "true_as" in mapped.visitor:
+        return mapped.visitor["true_as" if value else "false_as"]
     return (value - mapped.offset) / mapped.scale if mapped.scaled() else value
+
+
+def _flag(mapped: Mapped, raw: str) -> Any:
+    """A flag that is said in a word; the word itself, where that is none."""
+    if "true_as" in mapped.visitor:
+        return {mapped.visitor["true_as"]: True, mapped.visitor["false_as"]: False}.get(raw, raw)
+    return {"on": True, "true": True, "off": False, "false": False}.get(raw.lower(), raw)
 
 
 def same(mapped: Mapped, value: Any, other: Any) -> bool:

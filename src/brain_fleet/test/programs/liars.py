@@ -51,7 +51,7 @@ class Says(Well):
     """Reads what its visitor says, whatever that is."""
 
     def read(self, visitor):
-        return {"nan": float("nan"), "infinite": float("inf"), "list": [1.0], "none": None, "text": "2.5",
+        return {"nan": float("nan"), "infinite": float("inf"), "list": [1.0], "none": None, "text": "2.5 or so",
                 "huge": "x" * 10**7, "whole": 10**400, "flag": True, "high": 101.0, "good": 50.0,
                 "unit": Sample(50.0, unit="degF"), "kept": Sample(50.0, kept=True)}[visitor["what"]]
 

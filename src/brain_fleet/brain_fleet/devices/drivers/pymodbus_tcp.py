@@ -23,9 +23,10 @@ class Modbus(Driver):
     settings_form = form("port", "unit", "timeout", host=TEXT, port={"type": "integer", "minimum": 1, "maximum": 65535},
                          unit={"type": "integer", "minimum": 0, "maximum": 255},
                          timeout={"type": "number", "minimum": 0.1, "maximum": 60})
-    visitor_form = form("type", "words", "bit", register={"enum": list(READS)},
+    visitor_form = form("type", "words", "bytes", "bit", register={"enum": list(READS)},
                         address={**WHOLE, "minimum": 0, "maximum": 65535}, type={"enum": list(TYPES)},
-                        words={"enum": ["big", "little"]}, bit={**WHOLE, "minimum": 0, "maximum": 15})
+                        words={"enum": ["big", "little"]},
+                        bytes={"enum": ["big", "little"]}, bit={**WHOLE, "minimum": 0, "maximum": 15})
     polls: ClassVar[bool] = True
     _client: Any = None
 
@@ -33,8 +34,8 @@ class Modbus(Driver):
     def check(cls, visitor: Mapping[str, Any], writable: bool) -> None:
         """See the base."""
         register = visitor["register"]
-        if register in BITS and visitor.keys() & {"type", "words", "bit"}:
-            raise ValueError(f"a {register} is one bit, which has neither type nor words nor bit")
+        if register in BITS and visitor.keys() & {"type", "words", "bytes", "bit"}:
+            raise ValueError(f"a {register} is one bit, which has neither type nor words, bytes or bit")
         if "bit" in visitor and visitor.get("type", "uint16") not in ("int16", "uint16"):
             raise ValueError("a bit is one of a single register, so the type is uint16")
         if writable and (register in ("discrete", "input") or "bit" in visitor):
@@ -66,9 +67,10 @@ class Modbus(Driver):
             return bool(answer.bits[0])
         if len(answer.registers) != count:
             raise ValueError(f"it answers with {len(answer.registers)} registers, not {count}")
+        registers = _swapped(answer.registers, visitor)
         if "bit" in visitor:
-            return bool(answer.registers[0] >> visitor["bit"] & 1)
-        return self._client.convert_from_registers(answer.registers, self._type(kind), visitor.get("words", "big"))
+            return bool(registers[0] >> visitor["bit"] & 1)
+        return self._client.convert_from_registers(registers, self._type(kind), visitor.get("words", "big"))
 
     def write(self, visitor: Mapping[str, Any], value: Any) -> None:
         """See the base."""
@@ -88,7 +90,8 @@ class Modbus(Driver):
             low, high = (-2**(bits - 1), 2**(bits - 1) - 1) if signed else (0, 2**bits - 1)
             if not low <= value <= high:
                 raise ValueError(f"{value} does not go into a {kind}, which holds {low} to {high}")
-        registers = self._client.convert_to_registers(value, self._type(kind), visitor.get("words", "big"))
+        registers = _swapped(self._client.convert_to_registers(value, self._type(kind), visitor.get("words", "big")),
+                             visitor)
         if len(registers) == 1:     # which every device knows
             self._ask("write_register", visitor["address"], registers[0])
         else:
@@ -114,3 +117,8 @@ class Modbus(Driver):
             code = getattr(answer, "exception_code", 0)
             raise ValueError(EXCEPTIONS.get(code, f"it answers with the exception {code}"))
         return answer
+
+
+def _swapped(registers: list[int], visitor: Mapping[str, Any]) -> list[int]:
+    """Registers of a device that has the low byte of each first."""
+    return [(one & 255) << 8 | one >> 8 for one in registers] if visitor.get("bytes") == "little" else registers
