@@ -16,7 +16,7 @@ from brain_fleet.messages import envelope
 from brain_fleet.messages.courier import Courier
 from brain_fleet.messages.envelope import Entry, Portion, Position, Request
 from brain_fleet.messages.outbox import Outbox
-from brain_fleet.messages.pace import Bucket, pause
+from brain_fleet.messages.pace import RETRY, Bucket
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import FROM_ROBOT, ZENOH
 from brain_fleet.schema import FormProblem, check, load_schema, read_json
@@ -159,7 +159,7 @@ def test_a_rate_is_kept_and_attempts_become_rarer():
     assert bucket.wait() == pytest.approx(1.0)
     now[0] = 1.5
     assert bucket.wait() == 0.0
-    assert 0.0 < pause(1) <= 0.05 and 2.5 <= pause(30) <= 5.0
+    assert 0.0 < RETRY.delay(1) <= 0.05 and 2.5 <= RETRY.delay(30) <= 5.0
 
 
 def test_a_receiver_whose_disk_is_full_says_so_and_takes_the_message_later(cloud):

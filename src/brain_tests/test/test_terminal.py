@@ -86,7 +86,7 @@ def test_no_verb_has_a_console_of_its_own():
 
 def test_what_observes_cannot_end_the_supervisor(tmp_path, capfd):
     def fails(event):
-        raise RuntimeError(f"cannot show {event.child} {NASTY}")
+        raise RuntimeError(f"cannot show {event.name} {NASTY}")
 
     child = Workload("sleeper", (sys.executable, "-c", "import time; time.sleep(600)"))
     supervised = SupervisedBrain([child, Workload("other", child.argv)], tmp_path, "tcp/127.0.0.1:1", on_event=fails)
