@@ -24,10 +24,14 @@ ROS ?= kilted
 # Most of the fast tests wait for processes half of their time, so two share a core.
 WORKERS ?= $(shell echo $$((2 * $$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2))))
 
+# What a change is measured against.
+BASE ?= $(shell git rev-parse -q --verify origin/main >/dev/null && echo origin/main || echo main)
+
 .PHONY: check
-check: lint types  ## lint, types and the fast tests, side by side: two minutes
-	@OMP_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
-	.venv/bin/python -m pytest -p timeout -p xdist -n $(WORKERS) --dist worksteal -m "not slow and not alone" -q
+check: lint types  ## lint, types and the fast tests that a change can affect: a minute, for the lowest layers two
+	@tests=$$(.venv/bin/python scripts/affected_tests.py $(BASE)) && \
+	OMP_NUM_THREADS=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST \
+	.venv/bin/python -m pytest -p timeout -p xdist -n $(WORKERS) --dist worksteal -m "not slow and not alone" -q $$tests
 
 .PHONY: tools
 tools:
