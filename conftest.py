@@ -6,6 +6,7 @@ Without pytest-xdist, as under colcon, tests run one after the other, in pytest'
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import time
@@ -22,6 +23,9 @@ BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_robot_inst
 ALONE = ("test_e2e_hostile",)   # starts one too, but waits for the end with what runs alone: nobody is to wait for it
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
+durations: dict[str, float] = {}    # of each test (s), its cases added up
+LISTED = 0.1        # s from which on a test has a line of its own in what is kept of durations
+MORE = 0.02         # share of all durations that new tests may add without a word
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -138,6 +142,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Adds up how long tests took."""
     seconds["alone" if "alone" in report.keywords else "side by side"] += report.duration
+    test = report.nodeid.partition("[")[0]
+    durations[test] = durations.get(test, 0.0) + report.duration
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -145,7 +151,36 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     workers = config.getoption("numprocesses", default=None)
     if is_worker(config) or not workers:
         return
+    for line in kept(config.rootpath):
+        terminalreporter.write_line(line)
     for name, took in seconds.items():
         terminalreporter.write_line(f"brain: tests {name}: {took:.0f} s, added up")
     terminalreporter.write_line(
         f"brain: tests from the sources: {time.monotonic() - BEGAN:.0f} s with {workers} side by side")
+
+
+def kept(root: Path) -> list[str]:
+    """Keeps the durations, and says what new tests add to those of ``results/tests.json``.
+
+    They go to ``.pytest_cache/tests.json``, and with ``BRAIN_TEST_SAVE=1`` to ``results/tests.json`` too. What this
+    machine was busy with meanwhile changes them, so that tests which were there before are not compared.
+    """
+    found: dict[str, float] = {}
+    for test, took in durations.items():
+        name = test if took >= LISTED else f"{test.partition('::')[0]}::(shorter ones)"
+        found[name] = round(found.get(name, 0.0) + took, 2)
+    text = json.dumps({"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items()))}, indent=1)
+    (root / ".pytest_cache").mkdir(exist_ok=True)
+    (root / ".pytest_cache" / "tests.json").write_text(text + "\n", encoding="utf-8")
+    path = root / "results" / "tests.json"
+    if os.environ.get("BRAIN_TEST_SAVE"):
+        path.write_text(text + "\n", encoding="utf-8")
+    if not path.is_file():
+        return []
+    before = json.loads(path.read_text(encoding="utf-8"))
+    new = {name: took for name, took in found.items() if name not in before["tests"] and "(" not in name}
+    if sum(new.values()) <= MORE * before["seconds"]:
+        return []
+    slowest = ", ".join(sorted(new, key=lambda name: -new[name])[:5])
+    return [f"brain: new tests take {sum(new.values()):.0f} s, {100 * sum(new.values()) / before['seconds']:.1f} % of "
+            f"what all took before: {slowest}"]

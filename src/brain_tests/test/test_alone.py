@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests side by side: brains with one worker, any other module with one, and what is marked `alone` last and alone."""
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -59,7 +60,13 @@ def test_brains_wait_while_colcons_part_runs_and_others_do_not(tmp_path):
 
 
 def test_in_order_and_alone(tmp_path):
+    (tmp_path / "results").mkdir()
+    before = {"seconds": 10.0, "tests": {f"src/test_{name}.py::test_it": 0.6 for name in MODULES if name != "b"}}
+    (tmp_path / "results" / "tests.json").write_text(json.dumps(before))
     stdout, lines = ran(tmp_path)
+    took = json.loads((tmp_path / ".pytest_cache" / "tests.json").read_text())["tests"]
+    assert set(took) == {*before["tests"], "src/test_b.py::test_it"} and min(took.values()) >= 0.6
+    assert f"brain: new tests take {took['src/test_b.py::test_it']:.0f} s" in stdout
     order = list(dict.fromkeys(name for name, *_ in lines))
     (brains,) = {worker for name, worker, _ in lines if name in BRAINS}
     others = [name for name in order if name not in BRAINS]
