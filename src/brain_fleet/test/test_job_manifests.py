@@ -208,7 +208,8 @@ def test_a_runtime_is_merged_as_kubeflow_does_and_paths_of_containers_stand_for_
     assert first["AGG_PORT"] == second["AGG_PORT"] == agg["AGG_BIND_PORT"] and first["PARTICIPANTS_COUNT"] == "2"
     assert first["TRAIN_DATASET_URL"] == "/data/rooms.txt" and first["WORKER_NAME"] != second["WORKER_NAME"]
     assert train.workers[0].needs == ("loader-train-0-dataset",)
-    assert all(group.service for group in found["joint"].groups)
+    assert [(group.name, group.service) for group in found["joint"].groups] == [
+        ("loader", False), ("cloud", True), ("edge", True)]
 
 
 def test_triggers_hold_as_sedna_has_them():

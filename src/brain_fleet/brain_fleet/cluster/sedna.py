@@ -5,7 +5,6 @@ The variables by which workers are told of each other are those that Sedna's glo
 """
 from __future__ import annotations
 
-import json
 from typing import Any, Mapping
 
 from brain_fleet.cluster import conditions
@@ -14,10 +13,11 @@ from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOIN
 from brain_fleet.cluster.placement import placed
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
 from brain_fleet.cluster.storage import Source, of_resource, stored
+from brain_fleet.jobs.sedna import Find, Part, compile_federated, compile_joint
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
-AGGREGATION_PORT = 7363
-MODEL_PORT = 5000
+# By the variables that tell of them.
+PORTS = {"AGG_BIND_PORT": 7363, "AGG_PORT": 7363, "BIG_MODEL_BIND_PORT": 5000, "BIG_MODEL_PORT": 5000}
 
 
 def federated(below: Below, settings: Settings) -> Plan:
@@ -51,31 +51,42 @@ def federated(below: Below, settings: Settings) -> Plan:
     return Plan(children, status, over=over, deleted=ended, suspended=suspended(job))
 
 
+def _find(below: Below) -> Find:
+    return lambda kind, name, field: below.need({one.kind: one for one in (DATASET, MODEL)}[kind], name)
+
+
+def _sources(part: Part) -> list[Source]:
+    return [Source(one.role, one.url, one.variable, one.checked, one.sha256, one.secret) for one in part.data]
+
+
+def _service(kind: Kind, owner: Mapping[str, Any], part: Part) -> Child:
+    """The Service at which others find a part that listens."""
+    name = fitting(f"{owner['metadata']['name']}-{part.name}", f"the Service of the {part.name} worker")
+    port = PORTS[part.listens]
+    return Child(SERVICE, owned(kind, owner, SERVICE, name, part.name, spec={
+        "selector": owner_labels(kind, owner["metadata"]["name"], part.name),
+        "ports": [{"name": "tcp-0", "protocol": "TCP", "port": port, "targetPort": port}]}))
+
+
+def _env(owner: Mapping[str, Any], part: Part) -> dict[str, Any]:
+    """All variables of a part: each finds the one that it asks by the name of that one's Service."""
+    name, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
+    found: dict[str, Any] = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": f"{name}-{part.name}"}
+    if part.listens:
+        found[part.listens] = PORTS[part.listens]
+    if part.asks:
+        whom, host, port = part.asks
+        found |= {host: f"{name}-{whom}.{namespace}", port: PORTS[port]}
+    return found
+
+
 def _federated_children(below: Below, settings: Settings) -> list[Child]:
     job = below.resource
-    name, spec = job["metadata"]["name"], job["spec"]
-    service, steps = fitting(f"{name}-aggregation", "the aggregator's Service"), spec["trainingWorkers"]
-    common = {"NAMESPACE": job["metadata"]["namespace"], "JOB_NAME": name, "PARTICIPANTS_COUNT": len(steps),
-              "TRANSMITTER": "ws", "MODEL_NAME": spec["aggregationWorker"]["model"]["name"]}
-    if (spec.get("transmitter") or NO_SETTINGS).get("s3"):
-        raise Unfit("TransmitterUnfit", "transmitter.s3 is not done here; use transmitter.ws, or leave it out", True)
-    models = [of_resource(below.need(MODEL, common["MODEL_NAME"]), "model", "MODEL_URL", checked=False)]
-    if spec.get("pretrainedModel"):
-        models.append(of_resource(below.need(MODEL, spec["pretrainedModel"]["name"]), "pretrained",
-                                  "PRETRAINED_MODEL_URL", checked=False))
-    found = [Child(SERVICE, owned(FEDERATED, job, SERVICE, service, "aggregation", spec={
-        "selector": owner_labels(FEDERATED, name, "aggregation"),
-        "ports": [{"name": "tcp-0", "protocol": "TCP", "port": AGGREGATION_PORT, "targetPort": AGGREGATION_PORT}]}))]
-    found.append(worker_job(FEDERATED, job, "aggregation", service, spec["aggregationWorker"]["template"], models, {
-        **common, "WORKER_NAME": service, "AGG_BIND_PORT": AGGREGATION_PORT}, "cloud", None, settings))
-    for number, one in enumerate(steps):
-        dataset = below.need(DATASET, one["dataset"]["name"])
-        worker = f"{name}-train-{number}"
-        sources = [data_of(dataset, "TRAIN_DATASET_URL"), *models]
-        found.append(worker_job(
-            FEDERATED, job, f"train-{number}", worker, one["template"], sources, {
-                **common, "WORKER_NAME": worker, "DATASET_NAME": one["dataset"]["name"], "AGG_PORT": AGGREGATION_PORT,
-                "AGG_IP": f"{service}.{job['metadata']['namespace']}"}, "edge", dataset["spec"]["nodeName"], settings))
+    found: list[Child] = []
+    for part in compile_federated(job, _find(below)):
+        found += [_service(FEDERATED, job, part)] if part.listens else []
+        found.append(worker_job(FEDERATED, job, part.name, f"{job['metadata']['name']}-{part.name}", part.template,
+                                _sources(part), _env(job, part), part.tier, part.node, settings))
     return found
 
 
@@ -139,26 +150,17 @@ def joint(below: Below, settings: Settings) -> Plan:
 
 def _joint_children(below: Below, settings: Settings) -> list[Child]:
     service = below.resource
-    name, namespace, spec = service["metadata"]["name"], service["metadata"]["namespace"], service["spec"]
-    cloud = fitting(f"{name}-cloud", "the cloud worker's Service")
-    mining = spec["edgeWorker"]["hardExampleMining"]
-    env = {"NAMESPACE": namespace, "SERVICE_NAME": name}
-    own = {"cloud": {"BIG_MODEL_BIND_PORT": MODEL_PORT}, "edge": {
-        "BIG_MODEL_IP": f"{cloud}.{namespace}", "BIG_MODEL_PORT": MODEL_PORT, "HEM_NAME": mining["name"],
-        "HEM_PARAMETERS": json.dumps(mining.get("parameters") or [])}}
-    found = [Child(SERVICE, owned(JOINT, service, SERVICE, cloud, "cloud", spec={
-        "selector": owner_labels(JOINT, name, "cloud"),
-        "ports": [{"name": "tcp-0", "protocol": "TCP", "port": MODEL_PORT, "targetPort": MODEL_PORT}]}))]
-    for tier in ("cloud", "edge"):
-        part, worker = spec[f"{tier}Worker"], f"{name}-{tier}"
-        model = of_resource(below.need(MODEL, part["model"]["name"]), "model", "MODEL_URL", checked=True)
-        template = worker_template(JOINT, service, tier, worker, part["template"], [model], {
-            **env, "WORKER_NAME": worker, **own[tier]}, tier, None, settings, "Always")
-        found.append(deployment(JOINT, service, tier, worker, template, scaled=bool(part.get("hpa"))))
-        if part.get("hpa") and not suspended(service):
+    found: list[Child] = []
+    for part in compile_joint(service, _find(below)):
+        worker = f"{service['metadata']['name']}-{part.name}"
+        found += [_service(JOINT, service, part)] if part.listens else []
+        template = worker_template(JOINT, service, part.name, worker, part.template, _sources(part),
+                                   _env(service, part), part.tier, part.node, settings, "Always")
+        found.append(deployment(JOINT, service, part.name, worker, template, scaled=bool(part.scaling)))
+        if part.scaling and not suspended(service):
             target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": worker}
-            found.append(Child(SCALER, owned(JOINT, service, SCALER, worker, tier, spec={
-                **part["hpa"], "scaleTargetRef": target})))
+            found.append(Child(SCALER, owned(JOINT, service, SCALER, worker, part.name, spec={
+                **part.scaling, "scaleTargetRef": target})))
     return found
 
 

@@ -8,12 +8,12 @@ from typing import Any, Mapping
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.admission import priority
-from brain_fleet.jobs.sedna import federated_plan, joint_plan
+from brain_fleet.jobs.sedna_workers import sedna_plan
 from brain_fleet.jobs.stages import learning_plan
 from brain_fleet.jobs.trainjob import train_plan
 from brain_fleet.schema import FormProblem
 
-_PLAIN = {"TrainJob": train_plan, "FederatedLearningJob": federated_plan, "JointInferenceService": joint_plan}
+_PLAIN = {"TrainJob": train_plan, "FederatedLearningJob": sedna_plan, "JointInferenceService": sedna_plan}
 
 
 def plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Places, state: dict[str, Any]) -> Plan:

@@ -18,7 +18,8 @@ from brain_fleet.jobs.loader import local_path
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Group, Places, Plan
 from brain_fleet.jobs.samples import compared, read_samples, triggered, write_samples
-from brain_fleet.jobs.sedna import Making, Objects, backoff, mining
+from brain_fleet.jobs.sedna import data, mining
+from brain_fleet.jobs.sedna_workers import Making, Objects, backoff
 from brain_fleet.schema import FormProblem
 
 TRAIN, EVAL, DEPLOY = "Train", "Eval", "Deploy"
@@ -55,7 +56,8 @@ def learning_plan(job: Manifest, objects: Objects, places: Places, state: dict[s
     for which in (TRAIN, EVAL):     # both are made, so that what is wrong with one is told at once
         name, needs = f"{which.lower()}-{stage['round']}", list[str]()
         if which == stage["name"] and stage["running"]:
-            make.data("Dataset", spec["dataset"]["name"], "spec.dataset.name", name, needs, "dataset")
+            make.given(data(make.find, "Dataset", spec["dataset"]["name"], "spec.dataset.name", "dataset",
+                            "ORIGINAL_DATASET_URL", checked=True), name, needs)
         env = _own(which, make, job, stage, dataset)
         worker = make.worker(name, spec[_SPECS[which]]["template"], f"spec.{_SPECS[which]}.template", {
             **common, "WORKER_NAME": f"{name}-{make.suffix}", **env}, needs)
