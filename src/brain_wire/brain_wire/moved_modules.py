@@ -36,4 +36,4 @@ def answer() -> None:
     """Has old names answered in this process."""
     if not any(isinstance(finder, type) and finder.__name__ == _Finder.__name__
                and finder.__module__ == __name__ for finder in sys.meta_path):
-        sys.meta_path.append(_Finder)  # type: ignore[arg-type]
+        sys.meta_path.append(_Finder)
