@@ -46,9 +46,22 @@ def pytest_configure(config: pytest.Config) -> None:
         (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
 
 
+def for_colcon(path: Path) -> bool:
+    """Whether all tests of a file are for the part under colcon, as is known by its place."""
+    return path.name in THERE or path.parts[-3:-1] == ("test", "ros")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out of the part under colcon the files that have nothing for it: importing them takes minutes."""
+    if config.getoption("markexpr") != "colcon" or not collection_path.name.startswith("test_") \
+            or collection_path.suffix != ".py" or for_colcon(collection_path):
+        return None
+    return True if "mark.colcon" not in collection_path.read_text(encoding="utf-8") else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks what is known by its place."""
-    if item.path.name in THERE or item.path.parts[-3:-1] == ("test", "ros"):
+    if for_colcon(item.path):
         item.add_marker(pytest.mark.colcon)
 
 
