@@ -29,7 +29,7 @@ from brain_wire.session import Elsewhere
 
 IMAGE, OBJECTS = "sensor_msgs/msg/Image", "brain_interfaces/msg/DetectedObjects"
 PATIENCE = 240.0    # s; only ends a hang
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-joint.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-learning.md"
 
 
 def picture(stamp: float = 1.0):

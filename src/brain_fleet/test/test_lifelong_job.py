@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sedna's lifelong job of docs/fleet-lifelong.md by the local runner: processes that train, evaluate and infer."""
+"""Sedna's lifelong job of docs/fleet-learning.md by the local runner: processes that train, evaluate and infer."""
 from __future__ import annotations
 
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from local_jobs import check_status, until
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-lifelong.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-learning.md"
 FIRST, SECOND = "look:rooms=8", "look:hue=0.5,tint=0.7/0.85/1,rooms=8,first=100"
 LATER = "look:hue=0.5,tint=0.7/0.85/1,rooms=2,first=200"
 

@@ -50,7 +50,7 @@ def test_the_trials_errors_are_those_that_are_told_exactly():
 
 
 def test_the_table_of_the_documentation_is_what_is_computed():
-    text = (Path(__file__).parents[3] / "docs" / "fleet-models.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text(encoding="utf-8")
     table = text.partition("<!-- trial -->")[2].partition("<!-- end -->")[0]
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines() if "%" in line][1:]
     assert len(rows) == 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that arrive: kept on disk at both ends, acknowledged, applied once and in order. See docs/fleet-messages.md.
+"""Messages that arrive: kept on disk at both ends, acknowledged, applied once and in order. See docs/fleet.md.
 
 ``outbox`` keeps what waits to be delivered, ``courier`` delivers it, ``reception`` takes what others deliver and
 ``inbox`` applies it; ``epochs`` tells an end that has lost its database, or gone back to an older one, from one that

@@ -21,7 +21,7 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
           learn: Annotated[Path | None, typer.Option("--learn", metavar="PLAN", help="A plan of what the fleet learns "
                                                      "together: docs/fleet-learning.md.")] = None,
           second: Annotated[Path | None, typer.Option("--second", metavar="WEIGHTS", help="A large vision that answers "
-                                                      "robots about hard pictures: docs/fleet-joint.md.")] = None,
+                                                      "robots about hard pictures: docs/fleet-learning.md.")] = None,
           secure: FleetSecure = None, metrics: Metrics = None,
           door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where robots enrol and renew "
                           "their certificates. Default: one port beside --listen.")] = None,

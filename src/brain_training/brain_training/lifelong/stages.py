@@ -128,7 +128,7 @@ def _variable(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
         raise LibraryProblem(f"the variable {name} is not set; this is run by a LifelongLearningJob, as in "
-                             f"docs/fleet-lifelong.md")
+                             f"docs/fleet-learning.md")
     return value
 
 

@@ -124,7 +124,7 @@ def export(library: Folder, task: Annotated[str, typer.Argument(metavar="TASK", 
         from brain_training.lifelong.library import Library
 
         weights.save(out, *exported(Library(library), task))
-    tell(f"{out}: weights of {task}; give them to robots with `brain fleet rollout`, see docs/fleet-lifelong.md")
+    tell(f"{out}: weights of {task}; give them to robots with `brain fleet rollout`, see docs/fleet-learning.md")
 
 
 @app.command()
