@@ -346,7 +346,7 @@ def test_in_a_secured_fleet_a_robot_learns_for_itself_only(fleet, tmp_path):
 
 
 def test_a_learner_that_is_not_there_is_named_with_its_remedy():
-    with pytest.raises(LearnerProblem, match="'lines' is not installed here; .* pip install brain-training"):
+    with pytest.raises(LearnerProblem, match="'lines' is not installed here; .* brain_training, or without ROS"):
         make("lines", [], "self", 0)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 
 import numpy as np
 
+from brain_runtime.command.lacking import build
+
 GROUP = "brain.learners"
 
 
@@ -54,8 +56,8 @@ def found(name: str) -> Callable[..., Any]:
     known = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
     if name not in known:
         raise LearnerProblem(f"the learner {name[:80]!r} is not installed here; there is "
-                             f"{', '.join(sorted(known)) or 'none'}. vision is in brain_training: pip install "
-                             f"brain-training")
+                             f"{', '.join(sorted(known)) or 'none'}. vision is in brain_training: "
+                             f"{build('brain_training')}")
     try:
         return known[name].load()
     except ImportError as error:

@@ -15,6 +15,7 @@ import sys
 from typing import IO, Any, Sequence
 
 from brain_fleet.joint.piped import read, write
+from brain_runtime.command.lacking import lacks
 from brain_runtime.declared import DeclaredError, named
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages, safe_text
@@ -45,7 +46,7 @@ def _answer(named_class: str, weights: str, out: IO[bytes]) -> int:
         host = LocalHost({"second": cls("second")}, parameters={"second": {"weights": weights}})
         logging.disable(logging.NOTSET)
     except ModuleNotFoundError as missing:
-        return _cannot(out, f"what answers hard pictures needs the package {missing.name}: pip install brain")
+        return _cannot(out, f"what answers hard pictures needs another package: {lacks(str(missing.name))}")
     except (DeclaredError, RuntimeError, ValueError) as problem:
         return _cannot(out, str(problem))
     answers: list[Any] = []

@@ -23,8 +23,8 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
           cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Trains on this robot's own recordings when the cloud asks for it, until Ctrl-C; only weights leave the robot.
 
-    It runs beside `brain edge`, at a low priority, and needs what the learner needs: for vision `pip install
-    brain-training`.
+    It runs beside `brain edge`, at a low priority, and needs what the learner needs: for vision the package
+    brain_training.
     """
     words = [sys.executable, "-m", "brain_fleet.processes.run_learn", "--learner", learner, "--name", name, "--labels",
              labels, "--seed", str(seed)]

@@ -14,11 +14,15 @@ PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval",
             "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
 
 
+def build(package: str) -> str:
+    """Returns the commands that install a package of ours from the checkout, with ROS and without."""
+    return f"python -m colcon build --packages-up-to brain {package}, or without ROS: make venv"
+
+
 def lacks(package: str) -> str:
     """Returns the message for a package that is not installed, with the remedy."""
     if package in PACKAGES:
-        return (f"{package} is not installed here, and this needs it; build it too: python -m colcon build "
-                f"--packages-up-to brain {package}, or without ROS: make venv")
+        return f"{package} is not installed here, and this needs it; build it too: {build(package)}"
     where = f"there is no package {package} for {sys.executable}, and this needs it; "
     if package in DISTRIBUTIONS:
         return f"{where}apt install {DISTRIBUTIONS[package]}, or without ROS: make venv"

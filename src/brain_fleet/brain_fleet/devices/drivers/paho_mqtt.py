@@ -15,7 +15,7 @@ from brain_wire.safe_text import quoted
 
 ANSWER = 5.0        # s that the broker gets to answer
 KEEPALIVE = 15      # s between two signs of life
-MISSING = "MQTT needs paho-mqtt, which is not installed: pip install 'brain-fleet[mqtt]'"
+MISSING = "MQTT needs paho-mqtt, which is not installed: pip install 'paho-mqtt>=2.2.0,<3'"
 
 
 class Mqtt(Driver):

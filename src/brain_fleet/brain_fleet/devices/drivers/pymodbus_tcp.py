@@ -14,7 +14,7 @@ READS = {"coil": "read_coils", "discrete": "read_discrete_inputs", "holding": "r
 EXCEPTIONS = {1: "it does not know such requests (illegal function)", 2: "it has no such register (illegal address)",
               3: "it does not take such a value (illegal value)", 4: "it failed at it", 6: "it is busy",
               10: "the gateway has no path to it", 11: "the gateway gets no answer of it"}
-MISSING = "Modbus needs pymodbus, which is not installed: pip install 'brain-fleet[modbus]'"
+MISSING = "Modbus needs pymodbus, which is not installed: pip install 'pymodbus>=3.16.1,<4'"
 
 
 class Modbus(Driver):
