@@ -93,7 +93,7 @@ def gpu(
     try:
         check_device(device)
     except ValueError as error:
-        fail(f"{str(error).rpartition(';')[0]}; docs/gpu.md says how torch finds a GPU")
+        fail(f"{str(error).rpartition(';')[0]}; docs/training.md says how torch finds a GPU")
     there = torch.device(device)
     found: dict[str, Any] = {
         "device": torch.cuda.get_device_name(there) if there.type == "cuda" else device, "torch": torch.__version__,

@@ -30,4 +30,4 @@ def test_both_do_the_same_steps(monkeypatch):
 def test_a_device_that_is_not_there_is_named():
     told = CliRunner().invoke(app, ["gpu", "--device", "cuda:99"])
     assert told.exit_code == 1 and told.stdout == ""
-    assert told.stderr.startswith("brain: there is no device 'cuda:99' here (") and "docs/gpu.md" in told.stderr
+    assert told.stderr.startswith("brain: there is no device 'cuda:99' here (") and "docs/training.md" in told.stderr

@@ -38,7 +38,7 @@ def test_the_region_of_the_docs_is_40_lines_and_runs(tmp_path):
 
 @pytest.mark.slow
 def test_the_task_of_the_docs_is_trained(tmp_path):
-    write_region(tmp_path, "training.md")
+    write_region(tmp_path, "train-a-region.md")
     done = subprocess.run([sys.executable, "try_double.py"], cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "0.0"

@@ -123,7 +123,7 @@ def _listed(folder: Path, names: set[str] | None) -> _Listed:
             raise ValueError(f"recording {sorted(missing)[0]!r} is listed but is not in the folder")
         return _Listed(splits, str(told.get("pictures", PICTURES)), mount)
     except (ValueError, TypeError, AttributeError, RecursionError, OSError) as error:
-        raise RecordingError(f"{file}: {error}; see docs/train-from-recordings.md") from error
+        raise RecordingError(f"{file}: {error}; see docs/training.md") from error
 
 
 def _recording(path: Path, listed: _Listed) -> Recording:
