@@ -74,7 +74,7 @@ def regions_page(graph: str = "brain") -> str:
              "simulated worlds. Names of topics are relative: a namespace moves them all, a remap one of them.", "",
              "Parameters are ROS 2 parameters on every host. A [robot's profile](../new-robot.md) sets some of them, a "
              "file of yours (`--params-file`, `params_file:=`) others. Each node takes `use_sim_time` and "
-             "[`energy_budget`](../energy.md) beside its own.", "",
+             "[`energy_budget`](../architecture.md#the-energy-budget-of-the-wire) beside its own.", "",
              "## Topics", "", *_topics(specs)]
     for spec in specs.values():
         lines += _region(spec)

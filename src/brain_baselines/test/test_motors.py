@@ -319,7 +319,7 @@ def test_counts_spikes_and_their_fan_out():
     trains = [np.zeros((10, n), np.float32) for n in network.LAYERS[1:]]
     trains[0][0, :3] = trains[1][2, :2] = trains[2][5, :4] = 1
     assert region.policy.cost(trains) == (9, 3 * 128 + 2 * 104 + 4)
-    assert region.policy.multiplies == coding.INPUTS * 192 == 69_504    # docs/motor.md
+    assert region.policy.multiplies == coding.INPUTS * 192 == 69_504    # docs/regions.md
 
 
 @NETWORKS

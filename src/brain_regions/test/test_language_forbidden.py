@@ -9,7 +9,7 @@ from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.sizes import MEANINGS
 
-MISREAD = pytest.mark.xfail(strict=True, reason="the network that ships misreads it, see docs/language.md")
+MISREAD = pytest.mark.xfail(strict=True, reason="the network that ships misreads it, see docs/evidence.md")
 FORBIDDEN = ("go to any ball but the red one", "go to any box except the blue one", "go to anything but the red ball",
              "go to the box that isn't blue", "find something that isnt blue", "find a non-red ball",
              "赤い玉さ行ぐな", "青い箱さ行ぐでねえ", "緑の筒さ行っでわがんね", "赤い玉に行かんとって",

@@ -137,7 +137,7 @@ def test_more_micro_steps_than_a_byte_counts_are_counted():
 
 
 def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
-    """What docs/vision.md says of black pictures: channels whose constant current makes neurons fire."""
+    """What docs/evidence.md says of black pictures: channels whose constant current makes neurons fire."""
     convolutions = weights.load()[0].convolutions
     enough = NEURON.threshold * (1 - decay(NEURON.tau))
     kernels, biases = convolutions[0].weight.detach().sum((1, 2, 3)), convolutions[0].bias.detach()

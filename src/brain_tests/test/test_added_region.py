@@ -23,7 +23,7 @@ from brain_runtime.resolve import resolve
 from brain_wire import messages
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "write-a-region.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "region-reference.md").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.slow       # it is trained
 

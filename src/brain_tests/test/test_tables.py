@@ -39,7 +39,7 @@ beside = pytest.mark.skipif(not (TOP / "results").is_dir(), reason="the results 
 @beside
 def test_the_committed_tables_are_those_of_the_results():
     made = tables.made(TOP)
-    assert TOP / "README.md" in made and TOP / "docs" / "results.md" in made
+    assert TOP / "README.md" in made and TOP / "docs" / "evidence.md" in made
     for page, text in made.items():
         assert page.read_text(encoding="utf-8") == text, f"{page.name}: write its tables anew with `brain docs`"
 

@@ -200,7 +200,7 @@ def test_the_command_writes_the_file_and_tells_what_a_step_costs(tmp_path):
     result = CliRunner().invoke(app, ["export", "vision", "--nir", str(file), "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.output)
-    assert told["projections"][0]["multiply_accumulates"] == 1_330_992      # docs/vision.md
+    assert told["projections"][0]["multiply_accumulates"] == 1_330_992      # docs/regions.md
     graph = nir.read(file)
     assert graph.metadata["region"] == "vision" and float(graph.metadata["h"]) == MICRO_STEP
     assert "v_threshold" in told["then"] and list(tmp_path.iterdir()) == [file]
