@@ -24,6 +24,13 @@ ROS ?= kilted
 # Most of the fast tests wait for processes half of their time, so two share a core.
 WORKERS ?= $(shell echo $$((2 * $$(env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2))))
 
+.PHONY: docs
+docs:  ## the documentation as a site with search and a Python API, into site/ (strict: a link that leads nowhere fails)
+	@test -x .venv-docs/bin/mkdocs || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --requirement requirements-docs.txt
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "brain: site/index.html"
+
 # What a change is measured against.
 BASE ?= $(shell git rev-parse -q --verify origin/main >/dev/null && echo origin/main || echo main)
 
@@ -65,5 +72,5 @@ mutate: tools  ## change the code on purpose and tell which changes no test noti
 
 .PHONY: clean
 clean:  ## remove what the targets made: environments, build trees, caches; not runs/
-	rm -rf .venv .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache .mypy_cache .ruff_cache src/*/build src/*/*.egg-info
+	rm -rf .venv .venv-docs site .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache .mypy_cache .ruff_cache src/*/build src/*/*.egg-info
 	find src scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,7 +15,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "sr
                 *(ROOT / ".github").rglob("*.md")])
 CODE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
 # A distribution of ours after `pip install`, options and other names: not as a path, in which a slash is before it.
-BY_NAME = re.compile(r"""pip3? install\s+(?:[\w=.<>~,-]+[ ]+)*?['"]?(brain(?:[-_][a-z_-]+)?(?:\[[\w,]+\])?)(?=['"\s`,.;)]|$)""")
+BY_NAME = re.compile(r"""pip3? install\s+(?:[\w=.<>~,-]+[ ]+)*?['"]?"""
+                     r"""(brain(?:[-_][a-z_-]+)?(?:\[[\w,]+\])?)(?=['"\s`,.;)]|$)""")
 JOINED = re.compile(r"""["']\s*\n\s*f?["']""")     # a text that goes on in the next line of a program
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the package alone has no docs")
@@ -33,8 +34,8 @@ def anchors(page: Path) -> set[str]:
 
 def tracked() -> list[Path]:
     """Text files of the repository that may name a page or say how something is installed."""
-    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"], text=True,
-                           capture_output=True, check=True).stdout.splitlines()
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, text=True, capture_output=True, check=True).stdout.splitlines()
     kinds = (".py", ".md", ".rst", ".yaml", ".yml", ".xml", ".cfg", ".toml", ".txt", ".proto", ".sh", ".ini")
     return [ROOT / name for name in names
             if (name.endswith(kinds) or Path(name).name in ("Dockerfile", "Makefile")) and (ROOT / name).is_file()
@@ -62,13 +63,14 @@ def test_pages_that_code_and_messages_name_are_there() -> None:
 def test_headings_of_a_page_have_anchors_of_their_own() -> None:
     """A forge and the site count equal headings differently, so a link to the second would lead to two places."""
     twice = [f"{page.relative_to(ROOT)}: {anchor}" for page in PAGES if page.parent.name != "reference"
-             for anchor in anchors(page) if re.fullmatch(r".*-\d+", anchor) and anchor.rpartition("-")[0] in anchors(page)]
+             for anchor in anchors(page)
+             if re.fullmatch(r".*-\d+", anchor) and anchor.rpartition("-")[0] in anchors(page)]
     assert twice == []
 
 
 @pytest.mark.parametrize("line, name", [
     ("pip install brain", "brain"), ("`pip install 'brain-fleet[operator]'`", "brain-fleet[operator]"),
-    ("pip install -c constraints.txt brain_wire", "brain_wire"), ("(pip install brain-training, PyTorch)", "brain-training"),
+    ("pip install -c constraints.txt brain_wire", "brain_wire"), ("(pip install brain-sim, PyTorch)", "brain-sim"),
     ("pip install ./src/brain_wire", None), ('pip install "src/brain_fleet[operator]"', None),
     ("pip install prometheus_client", None), ("pip install -r src/brain/requirements-ros.txt", None)])
 def test_an_installation_by_name_is_told_from_one_by_path(line: str, name: str | None) -> None:
