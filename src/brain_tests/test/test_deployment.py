@@ -138,7 +138,7 @@ def test_routers_listen_on_this_machine_only_unless_they_are_opened() -> None:
 
 def test_workflow_tests_both_distributions_in_both_ways() -> None:
     jobs = WORKFLOW["jobs"]
-    assert set(jobs) == {"check", "wheels", "containers"}
+    assert set(jobs) == {"check", "docs", "wheels", "containers"}
     for name in ("wheels", "containers"):
         assert jobs[name]["strategy"]["matrix"] == {"ros": ["kilted", "jazzy"]}
     assert jobs["check"]["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}

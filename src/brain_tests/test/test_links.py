@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,12 @@ def anchors(page: Path) -> set[str]:
 
 
 def tracked() -> list[Path]:
-    """Text files of the repository that may name a page or say how something is installed."""
-    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, text=True, capture_output=True, check=True).stdout.splitlines()
-    kinds = (".py", ".md", ".rst", ".yaml", ".yml", ".xml", ".cfg", ".toml", ".txt", ".proto", ".sh", ".ini")
-    return [ROOT / name for name in names
-            if (name.endswith(kinds) or Path(name).name in ("Dockerfile", "Makefile")) and (ROOT / name).is_file()
-            and not name.startswith("results/")]    # what is saved names pages as they were then
+    """Text files that may name a page or say how something is installed; not results, which are as they were."""
+    folders = [ROOT / name for name in ("docs", "src", "scripts", "config", "deploy", ".github")]
+    found = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
+    kinds = {".py", ".md", ".rst", ".yaml", ".yml", ".xml", ".cfg", ".toml", ".txt", ".proto", ".sh", ".ini"}
+    return [path for path in found if (path.suffix in kinds or path.name in ("Dockerfile", "Makefile"))
+            and path.is_file() and not {"build", "__pycache__"} & set(path.relative_to(ROOT).parts)]
 
 
 @of_all(PAGES)
