@@ -28,8 +28,8 @@ def quiet(what, done, of, note):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with the files of the docs, which is the current one."""
-    for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
+    """An empty folder with the files of the page's first task, which is the current one."""
+    for name, code in re.findall(r"```python\n# (\w*pitch\w*\.py)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S):
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
