@@ -2,6 +2,7 @@
 """Links, anchors and page names resolve, in documentation and in code; and nothing of ours is installed by name."""
 from __future__ import annotations
 
+import configparser
 import re
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_headings_of_a_page_have_anchors_of_their_own() -> None:
 def test_an_installation_by_name_is_told_from_one_by_path(line: str, name: str | None) -> None:
     found = BY_NAME.search(line)
     assert (found and found[1]) == name
+
+
+def test_libraries_that_a_fleet_may_lack_are_named_with_the_versions_of_its_setup() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "src" / "brain_fleet" / "setup.cfg", encoding="utf-8")
+    wanted = {f"'{line.replace(' ', '')}'" for name in ("modbus", "mqtt", "operator")
+              for line in setup["options.extras_require"][name].strip().splitlines()}
+    assert len(wanted) == 5
+    for folder, kind in (("docs", "*.md"), ("src/brain_fleet/brain_fleet", "*.py")):
+        text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob(kind)))
+        assert {requirement for requirement in wanted if requirement not in text} == set(), folder
 
 
 def test_nothing_of_ours_is_installed_by_its_name() -> None:

@@ -19,7 +19,7 @@ try:
     from brain_fleet.cluster.api import Api, ApiProblem
 except ImportError as error:
     print(f"brain operator: {error.name} is not installed: pip install 'kopf>=1.45.2,<2' "
-          f"'kubernetes>=37,<38'", file=sys.stderr)
+          f"'kubernetes>=37,<38' 'urllib3>=2.8,<3'", file=sys.stderr)
     sys.exit(1)
 
 from brain_fleet.cluster.handlers import Parts, registry_of
