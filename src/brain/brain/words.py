@@ -17,8 +17,8 @@ def _listed(*texts: str) -> str:
 def words_lines() -> list[str]:
     """Lines of the page, without what stands above."""
     lines = ["# Words", "",
-             "The colors and shapes that [language](../regions.md#language) knows, and what else they may be called. English "
-             "nouns stand in the plural, too. Each Japanese root of a color also makes 赤い, 赤色, 赤くて, 赤っぽい and "
+             "The colors and shapes that [language](../regions.md#language) knows, and what else they may be called. "
+             "English nouns stand in the plural, too. Each Japanese root of a color also makes 赤い, 赤色, 赤くて, 赤っぽい and "
              "赤系; katakana, hiragana and half width are the same. A color or a shape that is not here is not "
              "understood.", "",
              "## Colors", "", "| color | English | Japanese, roots | Japanese, words |", "|---|---|---|---|"]
