@@ -238,11 +238,20 @@ def _learning(cluster: Cluster) -> None:
         cluster.until_jobs(kind, name, "train", "eval")
     cluster.says(INCREMENTAL, "objects-eval-1", "eval", '{"precision_delta": 0.2}')
     for kind, name in ((INCREMENTAL, "objects"), (LIFELONG, "tasks")):
+        assert cluster.get(DEPLOYMENT, f"{name}-infer")["spec"]["template"]["metadata"]["annotations"][
+            "fleet.brain/round"] == "0"     # what was deployed before infers from the beginning
         cluster.finish(f"{name}-eval-1")
-        told(kind, name, "Deploy", "Starting")
-        cluster.until(lambda: cluster.get(DEPLOYMENT, f"{name}-infer"))
-        cluster.admin.merge(DEPLOYMENT, "default", f"{name}-infer", {"status": {
-            "observedGeneration": 1, "updatedReplicas": 1, "availableReplicas": 1}}, "status")
+        if kind == INCREMENTAL:     # the model is put in the deployed one's place on the node that has it
+            told(kind, name, "Deploy", "Starting")
+            jobs = cluster.until_jobs(kind, name, "train", "eval", "put")
+            (put,) = jobs["put"]["spec"]["template"]["spec"]["containers"]
+            assert put["command"][2:] == ["brain_fleet.jobs.rounds", "put", "/output/train/1",
+                                          "/models/vision.safetensors"]
+            cluster.finish("objects-put-1")
+        infer = cluster.until(lambda: (one := cluster.get(DEPLOYMENT, f"{name}-infer"))["spec"]["template"]["metadata"][
+            "annotations"]["fleet.brain/round"] == "1" and one)
+        there = {"observedGeneration": infer["metadata"]["generation"], "updatedReplicas": 1, "availableReplicas": 1}
+        cluster.admin.merge(DEPLOYMENT, "default", f"{name}-infer", {"status": there}, "status")
         assert '"round": 2' in told(kind, name, "Train", "Waiting")["data"]
     cluster.until(lambda: (one := cluster.get(JOB, "objects-count")) and one["metadata"]["annotations"][
         "fleet.brain/known"] == "500")

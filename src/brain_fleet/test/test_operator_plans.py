@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).parent / "programs"))
 from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step,       # noqa: E402
                                train_job)
 
-from brain_fleet.cluster import conditions, counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
+from brain_fleet.cluster import counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
 from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB,   # noqa: E402
                                        Kind)
 from brain_fleet.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_fleet.cluster.plans import Below, Settings      # noqa: E402
-from brain_fleet.jobs import samples, training  # noqa: E402
+from brain_fleet.jobs import conditions, learning, samples, training  # noqa: E402
 from brain_fleet.jobs.templates import Unfit, overlaid  # noqa: E402
 
 SETTINGS = Settings("brain:1")
@@ -186,21 +186,33 @@ def test_a_model_that_is_no_better_is_not_deployed_and_a_failed_round_is_followe
             "conditions": [{"type": how, "status": "True"}]}}}
 
     def stands(plan: Any) -> tuple[str, str, int]:
-        at = stages.where(plan.status["conditions"])
+        at = learning.where(plan.status["conditions"])
         return at.stage, at.step, at.round
 
     plan = next_of(stages.learning(below(INCREMENTAL, incremental()), SETTINGS))
-    assert stands(plan) == ("Train", "Starting", 1) and [one.name for one in plan.children] == ["objects-train-1"]
-    trainer = plan.children[0].body["spec"]["template"]["spec"]["containers"][0]
+    assert stands(plan) == ("Train", "Starting", 1)
+    assert [one.name for one in plan.children] == ["objects-train-1", "objects-infer"]
+    pod = plan.children[0].body["spec"]["template"]["spec"]
+    trainer = pod["containers"][0]
     assert env(trainer)["BASE_MODEL_URL"] == "/models/vision.safetensors"
-    assert env(trainer)["MODEL_URL"] == "/output/objects/round-1"
+    assert env(trainer)["MODEL_URL"] == "/output/train/1"
+    assert env(trainer)["TRAIN_DATASET_URL"] == "/output/data/1/train.txt"
+    _, begins = pod["initContainers"]       # the samples are divided once the data are there and right
+    assert begins["command"][2:] == ["brain_fleet.jobs.rounds", "begin", "/output/train/1", "--split",
+                                     "/data/rooms/train.txt", "txt", "0", "500", "0.8", "/output/data/1"]
+    assert {one["mountPath"] for one in begins["volumeMounts"]} == {"/data/rooms", "/output/", "/models"}
     jobs = done("objects-train-1")
     plan = next_of(plan, jobs=jobs)
     assert stands(plan) == ("Eval", "Starting", 1)
+    examiner = plan.children[1].body["spec"]["template"]["spec"]["containers"][0]
+    assert env(examiner)["MODEL_URLS"] == "/output/train/1;/models/vision.safetensors"
     jobs |= done("objects-eval-1")
     plan = next_of(plan, jobs=jobs)
     assert stands(plan) == ("Deploy", "Waiting", 1) and "has said no precision_delta" in plan.status["conditions"][-1][
         "message"]
+    silent = next_of(plan, jobs=jobs, said={"objects-eval-1": ""})
+    assert stands(silent) == ("Train", "Waiting", 2) and "has said no precision_delta" in silent.status["conditions"][
+        -3]["message"]
     plan = next_of(plan, jobs=jobs, said={"objects-eval-1": '{"precision_delta": 0.05}'})
     assert stands(plan) == ("Train", "Waiting", 2) and not plan.tidy
     told = [one["message"] for one in plan.status["conditions"]]
@@ -214,7 +226,7 @@ def test_a_model_that_is_no_better_is_not_deployed_and_a_failed_round_is_followe
     for _ in range(60):     # each look says the same, and nothing grows
         after = next_of(plan, found=more)
         assert after.status == plan.status
-    assert len(plan.status["conditions"]) <= stages.KEPT
+    assert len(plan.status["conditions"]) <= learning.KEPT
 
 
 def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_when_there_are_enough():
@@ -232,22 +244,23 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
 
     found = below(INCREMENTAL, incremental()).found | {("Dataset", "room1"): dataset("room1")}
     first = next_of(None)
-    (job,) = [one.body for one in first.children]
+    job, infer = [one.body for one in first.children]
+    assert infer["metadata"]["name"] == "objects-infer"     # it infers all the time
     assert job["metadata"]["name"] == "objects-count" and first.left == () and not first.tidy
     pod = job["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {HOST: "robot1"} and pod["restartPolicy"] == "OnFailure"
     assert "initContainers" not in pod
     assert pod["containers"][0]["command"][2:] == [
-        "brain_fleet.cluster.counting", "/data/rooms/train.txt", "txt", "--known", "-1"]
+        "brain_fleet.cluster.counting", "/data/rooms/train.txt", "txt", "--known", "-1", "--period", "60"]
     assert pod["containers"][0]["image"] == "brain:1" and pod["containers"][0]["volumeMounts"][0]["readOnly"]
     assert next_of(first).status == first.status
     # What it says is taken once, written down, and the Job goes, so that the next one is told what is known.
     some = next_of(first, **counted("-1", '{"num_of_samples": 60}'))
-    assert stages.where(some.status["conditions"]).counted == 60 and "60 new samples" in message(some)
+    assert learning.where(some.status["conditions"]).counted == 60 and "60 new samples" in message(some)
     assert some.left == ("objects-count",)
     assert next_of(some, **counted("-1", '{"num_of_samples": 60}')).status == some.status
-    (job,) = [one.body for one in next_of(some).children]
-    assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "60"
+    job, _ = [one.body for one in next_of(some).children]
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"][-3] == "60"
     # What says nothing that can be read, or has failed, changes nothing and is made anew.
     for said, how in (("", "Complete"), ('{"num_of_samples": -5}', "Complete"), ('{"num_of_samples": 1e3}', "Complete"),
                       ("[" * 9000, "Complete"), ('{"num_of_samples": 900}', "Failed")):
@@ -257,9 +270,9 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
     going["jobs"]["objects-count"]["metadata"]["deletionTimestamp"] = "2026-11-25T12:00:00Z"
     assert next_of(some, **going).status == some.status and next_of(some, **going).left == ()
     enough = next_of(some, **counted("60", '{"num_of_samples": 161}'))
-    at = stages.where(enough.status["conditions"])
+    at = learning.where(enough.status["conditions"])
     assert (at.stage, at.step, at.samples, at.counted) == ("Train", "Starting", 161, 161)
-    assert [one.name for one in enough.children] == ["objects-train-1"] and enough.tidy
+    assert [one.name for one in enough.children] == ["objects-train-1", "objects-infer"] and enough.tidy
     assert enough.left == ("objects-count",)    # not before the status is written
     # Data that are elsewhere, or no lines, are not counted; then whoever collects them says how many there are.
     for url, form in (("https://data.example/train.txt", "txt"), ("/data/rooms", "jpg")):
@@ -267,7 +280,7 @@ def test_samples_are_counted_by_a_job_on_the_data_sets_node_and_training_begins_
         other["spec"]["format"] = form
         found[("Dataset", "room1")] = other
         plan = next_of(None)
-        assert plan.children == [] and "40 new samples" in message(plan)
+        assert [one.name for one in plan.children] == ["objects-infer"] and "40 new samples" in message(plan)
 
 
 @pytest.mark.parametrize("form, text, number", [
@@ -300,13 +313,14 @@ def test_the_counter_ends_when_there_is_another_number_and_says_once_why_it_wait
 
 
 def test_where_a_job_is_cannot_be_made_up():
-    begin = stages.Where()
+    begin = learning.Where()
     for data in ("", "[", "[]", '{"round": -1}', '{"round": 1e9}', '{"round": true}', '{"round": 99999999999999999999}',
-                 "[" * 5000, '{"samples": "x"}', '{"counted": -1}', '{"counted": null}'):
-        assert stages.where([{"stage": "Eval", "type": "Running", "data": data}]) in (
-            begin, stages.Where("Eval", "Running")), data
-    assert stages.where([{"stage": "Other", "type": "Running"}]) == begin
-    assert [samples.metric("a", stages.said(text)) for text in (
+                 "[" * 5000, '{"samples": "x"}', '{"counted": -1}', '{"counted": null}', '{"model": "../x"}',
+                 '{"folder": "/etc"}', '{"runs": 1}', '{"since": -1}'):
+        assert learning.where([{"stage": "Eval", "type": "Running", "data": data}]) in (
+            begin, learning.Where("Eval", "Running")), data
+    assert learning.where([{"stage": "Other", "type": "Running"}]) == begin
+    assert [samples.metric("a", samples.told_metrics(stages.said(text))) for text in (
         '{"a": NaN}', "[1]", "", '{"a": true}', '{"a": 2}')] == [None] * 4 + [2]
     hours = [("11:00", "13:00", True), ("13:00", "24:00", False), ("22:00", "12:30", True), ("22:00", "02:00", False)]
     assert [samples.in_hours({"start": start, "end": end}, NOON_OF_A_DAY) for start, end, _ in hours] == [

@@ -17,6 +17,7 @@ MOVED = {
     "brain_fleet.jobs.keeper": "brain_runtime.run.subreaper",
     "brain_fleet.jobs.processes": "brain_runtime.run.tree",
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
+    "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
 }
 """From an old name to the new one. The docs of this release say so; the next has no entry of it any more."""
 

@@ -15,43 +15,27 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
+from brain_fleet.jobs.samples import FORMATS, SAMPLES, count
 from brain_wire import safe_text
 
 if TYPE_CHECKING:
     from brain_fleet.cluster.kinds import Kind
     from brain_fleet.cluster.plans import Below, Child, Settings
 
-SAMPLES = "num_of_samples"      # a trigger's metric, as Sedna names it
-FORMATS = ("txt", "csv")        # a sample is a line
 KNOWN = "fleet.brain/known"     # annotation of the Job: the number that it was told
 STEP = "count"
-PERIOD = 5.0                    # s between looks
+PERIOD = 5.0                    # s between looks, where the Job says nothing of it
 MESSAGE = Path("/dev/termination-log")
-PIECE = 2**20                   # bytes read at once
-
-
-def count(path: Path, form: str) -> int:
-    """Samples of a list, a line each; of csv the first line is its header. A last line without an end counts.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    lines, last = 0, b"\n"
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            lines += piece.count(b"\n")
-            last = piece[-1:]
-    lines += last != b"\n"
-    return max(lines - 1, 0) if form == "csv" else lines
 
 
 def watch(path: Path, form: str, known: int, sleep: Callable[[float], None] = time.sleep,
-          tell: Callable[[str], None] = lambda text: None) -> int:
+          tell: Callable[[str], None] = lambda text: None, period: float = PERIOD) -> int:
     """Looks at a list until it has another number of samples than ``known``; that number.
 
     Args:
         known: -1: none yet; then the list need only be there.
         tell: is told why the list cannot be read, once.
+        period: s between looks.
     """
     before, told = None, ""
     while True:
@@ -69,12 +53,12 @@ def watch(path: Path, form: str, known: int, sleep: Callable[[float], None] = ti
             if why != told:
                 told = why
                 tell(why)
-        sleep(PERIOD)
+        sleep(period)
 
 
 def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known: int | None, settings: Settings
-        ) -> Child | None:
-    """The Job that counts for a resource; None where nobody can: the data are elsewhere, or no lines.
+        ) -> Child:
+    """The Job that counts for a resource whose data set can be counted.
 
     Args:
         kind, owner: the resource.
@@ -83,18 +67,19 @@ def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known:
     Raises:
         Unfit: the Dataset's url cannot be mounted.
     """
-    from brain_fleet.cluster.sedna import worker_job
+    from brain_fleet.cluster.sedna import job_of, worker_template
     from brain_fleet.cluster.storage import of_resource
+    from brain_fleet.jobs.learning import PERIOD as LEARNING_PERIOD
 
     source, form = of_resource(dataset, "dataset", "DATASET_URL", checked=False), dataset["spec"]["format"].lower()
-    if source.fetched or form not in FORMATS:
-        return None
-    told = str(-1 if known is None else known)
+    told, period = str(-1 if known is None else known), owner["spec"]["trainSpec"]["trigger"].get(
+        "checkPeriodSeconds", LEARNING_PERIOD)
     container = {"name": STEP, "image": settings.image, "command": [
-        "python3", "-m", "brain_fleet.cluster.counting", source.path, form, "--known", told]}
+        "python3", "-m", "brain_fleet.cluster.counting", source.path, form, "--known", told, "--period", str(period)]}
     name = name_of(owner)
-    found = worker_job(kind, owner, STEP, name, {"spec": {"containers": [container]}}, [source], {}, "edge",
-                       dataset["spec"]["nodeName"], settings)
+    template = worker_template(kind, owner, STEP, name, {"spec": {"containers": [container]}}, [source], {}, "edge",
+                               dataset["spec"]["nodeName"], settings, "OnFailure")
+    found = job_of(kind, owner, STEP, name, template)
     for mount in found.body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]:
         mount["readOnly"] = True
     found.body["metadata"]["annotations"][KNOWN] = told
@@ -149,10 +134,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("path", type=Path)
     parser.add_argument("format", choices=FORMATS)
     parser.add_argument("--known", type=int, default=-1)
+    parser.add_argument("--period", type=float, default=PERIOD, help="s between looks")
     parser.add_argument("--message", type=Path, default=MESSAGE, help="where the number is left")
     given = parser.parse_args(argv)
-    found = watch(given.path, given.format, given.known,
-                  tell=lambda why: print(f"sample counter: {safe_text.line(why)}", file=sys.stderr, flush=True))
+    found = watch(given.path, given.format, given.known, period=given.period, tell=lambda why: print(
+        f"sample counter: {safe_text.line(why)}", file=sys.stderr, flush=True))
     try:
         given.message.write_text(json.dumps({SAMPLES: found}), encoding="utf-8")
     except OSError as error:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_fleet.cluster.api import Api, ApiProblem
-from brain_fleet.cluster.conditions import condition, seconds, stamp, with_condition
 from brain_fleet.cluster.kinds import FLEET, FLEET_NODE, FLEET_ORDER
+from brain_fleet.jobs.conditions import condition, seconds, stamp, with_condition
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.state.kinds import API_VERSION
 from brain_fleet.state.manifests import ALL

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping
 
 from brain_fleet.cluster.kinds import Kind
+from brain_fleet.jobs.status import Batch
 from brain_fleet.jobs.templates import Unfit
 
 NO_SETTINGS: Mapping[str, Any] = {}
@@ -95,6 +96,13 @@ class Plan:
     left: tuple[str, ...] = ()
     suspended: bool = False
     tidy: bool = True
+
+
+def batch(step: str, job: Mapping[str, Any] | None) -> Batch:
+    """A Job below a resource as a status has it; None: it is not there."""
+    if job is None:
+        return Batch(step)
+    return Batch(step, job_state(job), int((job.get("spec") or {}).get("parallelism") or 1), *pods_of(job))
 
 
 def job_state(job: Mapping[str, Any]) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from brain_fleet.cluster.api import Api, ApiProblem
-from brain_fleet.cluster.counting import STEP as COUNT
 from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, INCREMENTAL, JOB, JOINT, LIFELONG,
                                        MODEL, PLAN, POD, SCALER, TRAIN_JOB, Kind, owner_labels)
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
@@ -131,17 +130,16 @@ class Reconciler:
                 for that, name in references(resource)}
 
     def _said(self, kind: Kind, resource: Mapping[str, Any]) -> dict[str, str]:
-        """Reads the termination messages of a learning job's counting and evaluating containers, by Job."""
+        """Reads the termination messages of a learning job's containers that have succeeded, by Job."""
         if kind not in (INCREMENTAL, LIFELONG):
             return {}
-        about, found = resource["metadata"], {}
-        step = COUNT if _stage(resource)["stage"] == "Train" else "eval"
-        for pod in self._api.listed(POD, about["namespace"], owner_labels(kind, about["name"], step)):
+        about, found = resource["metadata"], dict[str, str]()
+        for pod in self._api.listed(POD, about["namespace"], owner_labels(kind, about["name"])):
             job = (pod["metadata"].get("labels") or NO_SETTINGS).get("batch.kubernetes.io/job-name")
             for one in (pod.get("status") or NO_SETTINGS).get("containerStatuses") or ():
                 ended = (one.get("state") or NO_SETTINGS).get("terminated") or NO_SETTINGS
-                if job and ended.get("exitCode") == 0 and ended.get("message"):
-                    found[job] = ended["message"][:4096]
+                if job and ended.get("exitCode") == 0:
+                    found[job] = found.get(job) or str(ended.get("message") or "")[:4096]
         return found
 
     def _make(self, kind: Kind, below: Below, plan: Plan) -> None:
@@ -228,7 +226,7 @@ def references(resource: Mapping[str, Any]) -> list[tuple[Kind, str]]:
     elif kind == JOINT:
         models, datasets = [spec["edgeWorker"]["model"], spec["cloudWorker"]["model"]], []
     else:
-        models = [spec.get("initialModel"), spec["deploySpec"].get("model")]
+        models = [spec.get("initialModel"), spec["deploySpec"].get("model"), spec["evalSpec"].get("initialEvalModel")]
         datasets = [spec["dataset"]]
     return [*((MODEL, one["name"]) for one in models if one), *((DATASET, one["name"]) for one in datasets)]
 

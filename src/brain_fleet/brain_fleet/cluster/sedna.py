@@ -5,17 +5,19 @@ The variables by which workers are told of each other are those that Sedna's glo
 """
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
-from brain_fleet.cluster import conditions
 from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE,
-                                       SHA256, SUSPEND, Kind, owned, owner_labels)
+                                       SUSPEND, Kind, owned, owner_labels)
 from brain_fleet.cluster.placement import placed
-from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.cluster.storage import Source, of_resource, stored
-from brain_fleet.jobs.sedna import Find, Part, compile_federated, compile_joint
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch
+from brain_fleet.cluster.storage import Source, stored
+from brain_fleet.jobs.conditions import heard, holds, unblocked
+from brain_fleet.jobs.sedna import Find, Part, compile_federated, compile_joint, given
+from brain_fleet.jobs.status import Batch, Seen, federated_status, joint_status
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
+ROUND = "round"     # container that makes or moves the files of a learning job's round
 # By the variables that tell of them.
 PORTS = {"AGG_BIND_PORT": 7363, "AGG_PORT": 7363, "BIG_MODEL_BIND_PORT": 5000, "BIG_MODEL_PORT": 5000}
 
@@ -23,35 +25,31 @@ PORTS = {"AGG_BIND_PORT": 7363, "AGG_PORT": 7363, "BIG_MODEL_BIND_PORT": 5000, "
 def federated(below: Below, settings: Settings) -> Plan:
     """Plans a FederatedLearningJob as it is now: an aggregator with its Service, and a worker for each data set."""
     job = below.resource
-    status = dict(job.get("status") or NO_SETTINGS)
-    old = list(status.get("conditions") or ())
-    if conditions.holds(old, "Complete", "Failed"):
-        return Plan([], status, over=True)
+    old = job.get("status") or NO_SETTINGS
+    if holds(old.get("conditions") or (), "Complete", "Failed"):
+        return Plan([], dict(old), over=True)
     try:
         children = _federated_children(below, settings)
     except Unfit as problem:
         return blocked(below, problem)
-    counts = [pods_of(one) for one in below.jobs.values()]
-    status |= {"startTime": status.get("startTime") or conditions.stamp(below.now),
-               "active": sum(one[0] for one in counts), "succeeded": sum(one[2] for one in counts),
-               "failed": sum(one[3] for one in counts), "conditions": unblocked(old), "phase": "Running"}
-    workers = [child.name for child in children if child.kind == JOB]
-    states = {name: job_state(below.jobs[name]) for name in workers if name in below.jobs}
-    failed = next((name for name, state in states.items() if state == "Failed"), None)
-    if suspended(job):
-        status["phase"] = "Pending"
+    states = {child.name: batch(child.name, below.jobs.get(child.name)) for child in children if child.kind == JOB}
+    failed = next((name for name, one in states.items() if one.state == "Failed"), None)
+    end = None
     if failed is not None:
-        status |= {"phase": "Failed", "conditions": [*status["conditions"], heard(
-            below, "Failed", "workerFailed", f"the worker {failed} failed; see `kubectl logs job/{failed}`")]}
-    elif len(states) == len(workers) and set(states.values()) == {"Complete"}:
-        status |= {"phase": "Succeeded", "completionTime": conditions.stamp(below.now), "conditions": [
-            *status["conditions"], heard(below, "Complete", "workersCompleted", "all workers have completed")]}
-    over = status["phase"] in ("Failed", "Succeeded")
-    ended = tuple(name for name, state in states.items() if over and state not in ("Complete", "Failed"))
-    return Plan(children, status, over=over, deleted=ended, suspended=suspended(job))
+        end = "Failed", "workerFailed", f"the worker {failed} failed; see `kubectl logs job/{failed}`"
+    elif {one.state for one in states.values()} == {"Complete"}:
+        end = "Complete", "workersCompleted", "all workers have completed"
+    status = federated_status(old, Seen(list(states.values()), _waits(job), end=end), below.now)
+    ended = tuple(name for name, one in states.items() if end and one.state in ("Active", "Suspended"))
+    return Plan(children, status, over=end is not None, deleted=ended, suspended=suspended(job))
 
 
-def _find(below: Below) -> Find:
+def _waits(job: Mapping[str, Any]) -> tuple[str, str] | None:
+    return ("Suspended", f"{job['kind']} is suspended") if suspended(job) else None
+
+
+def find_in(below: Below) -> Find:
+    """See :data:`brain_fleet.jobs.sedna.Find`: of what a resource refers to."""
     return lambda kind, name, field: below.need({one.kind: one for one in (DATASET, MODEL)}[kind], name)
 
 
@@ -68,37 +66,78 @@ def _service(kind: Kind, owner: Mapping[str, Any], part: Part) -> Child:
         "ports": [{"name": "tcp-0", "protocol": "TCP", "port": port, "targetPort": port}]}))
 
 
-def _env(owner: Mapping[str, Any], part: Part) -> dict[str, Any]:
+def _env(owner: Mapping[str, Any], part: Part, name: str) -> dict[str, Any]:
     """All variables of a part: each finds the one that it asks by the name of that one's Service."""
-    name, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
-    found: dict[str, Any] = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": f"{name}-{part.name}"}
+    job, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
+    found: dict[str, Any] = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": name,
+                             **given([(one, source.path) for one, source in zip(part.data, _sources(part))])}
     if part.listens:
         found[part.listens] = PORTS[part.listens]
     if part.asks:
         whom, host, port = part.asks
-        found |= {host: f"{name}-{whom}.{namespace}", port: PORTS[port]}
+        found |= {host: f"{job}-{whom}.{namespace}", port: PORTS[port]}
     return found
 
 
 def _federated_children(below: Below, settings: Settings) -> list[Child]:
-    job = below.resource
     found: list[Child] = []
-    for part in compile_federated(job, _find(below)):
-        found += [_service(FEDERATED, job, part)] if part.listens else []
-        found.append(worker_job(FEDERATED, job, part.name, f"{job['metadata']['name']}-{part.name}", part.template,
-                                _sources(part), _env(job, part), part.tier, part.node, settings))
+    for part in compile_federated(below.resource, find_in(below)):
+        found += [_service(FEDERATED, below.resource, part)] if part.listens else []
+        found.append(part_job(FEDERATED, below.resource, part, part.name, settings))
     return found
 
 
-def data_of(dataset: Mapping[str, Any], variable: str, name: str = "dataset") -> Source:
-    """A Dataset as a worker has it: checked by the gate before the worker starts."""
-    digest_wanted = (dataset["metadata"].get("annotations") or NO_SETTINGS).get(SHA256, "")
-    return of_resource(dataset, name, variable, True, digest_wanted)
+def part_job(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, settings: Settings) -> Child:
+    """A Job of one pod: a part that ends, and is started again where it dies. Raises Unfit where it cannot be run."""
+    return job_of(kind, owner, step, f"{owner['metadata']['name']}-{part.name}",
+                  part_template(kind, owner, part, step, settings, "OnFailure"))
 
 
-def worker_job(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
-               sources: list[Source], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings) -> Child:
-    """A Job of one pod: a worker that ends, and is started again where it dies.
+def job_of(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any]) -> Child:
+    """A Job of one pod."""
+    spec = {"template": template, "backoffLimit": 6}
+    body = owned(kind, owner, JOB, name, step, spec={**spec, "suspend": suspended(owner)})
+    body["metadata"]["annotations"] = {PLAN: digest(spec)}
+    return Child(JOB, body)
+
+
+def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, settings: Settings, restart: str
+                  ) -> dict[str, Any]:
+    """The template of a part's pod.
+
+    Args:
+        step: of the owner, in labels.
+        restart: policy where the part's own template names none.
+
+    Raises:
+        Unfit: it cannot be run.
+    """
+    name = f"{owner['metadata']['name']}-{part.name}"
+    first = [_round(part.before, settings)] if part.before else []
+    template: Mapping[str, Any] = {"spec": {"containers": first}}
+    if part.template is not None:
+        spec = part.template.get("spec") or {}
+        template = {**part.template, "spec": {**spec, "initContainers": [*first, *(spec.get("initContainers") or ())]}
+                    if first else spec}
+    found = worker_template(kind, owner, step, name, template, _sources(part), _env(owner, part, name), part.tier,
+                            part.node, settings, restart)
+    for one in found["spec"].get("initContainers", ()) if part.template is not None and first else ():
+        if one["name"] == ROUND:
+            one["volumeMounts"] = [mount for mount in found["spec"]["containers"][0]["volumeMounts"]
+                                   if mount["name"].startswith("fleet-")]
+    return found
+
+
+def _round(words: Sequence[str], settings: Settings) -> dict[str, Any]:
+    """The container that makes or moves a round's files, as root, to whom the folders belong that kubelet makes."""
+    return {"name": ROUND, "image": settings.image, "command": ["python3", "-m", "brain_fleet.jobs.rounds", *words],
+            "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False}}
+
+
+def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
+                    sources: list[Source], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings,
+                    restart: str) -> dict[str, Any]:
+    """The template of a worker's pod.
 
     Args:
         template: of its pod, as the owner has it.
@@ -106,56 +145,44 @@ def worker_job(kind: Kind, owner: Mapping[str, Any], step: str, name: str, templ
         env: variables.
         tier: where it may run.
         node: the one node where it must.
+        restart: policy where the template names none.
 
     Raises:
         Unfit: it cannot be run.
     """
-    spec = {"template": worker_template(kind, owner, step, name, template, sources, env, tier, node, settings,
-                                        "OnFailure"), "backoffLimit": 6}
-    body = owned(kind, owner, JOB, name, step, spec={**spec, "suspend": suspended(owner)})
-    body["metadata"]["annotations"] = {PLAN: digest(spec)}
-    return Child(JOB, body)
-
-
-def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
-                    sources: list[Source], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings,
-                    restart: str) -> dict[str, Any]:
-    """The template of a worker's pod; arguments as in :func:`worker_job`."""
     fitting(name, f"the worker {step}")
     found = pod_template(template, f"the worker {step}", restart)
     found = placed(stored(found, sources, settings.image), tier, node)
-    found["spec"]["containers"] = [with_variables(one, variables(env)) for one in found["spec"]["containers"]]
+    for number, one in enumerate(found["spec"]["containers"]):
+        # two of the sources may be told by one variable, which then has both
+        once = {its["name"]: its for its in one.get("env", ())}
+        found["spec"]["containers"][number] = with_variables({**one, "env": list(once.values())} if once else one,
+                                                             variables(env))
     return labelled(found, owner_labels(kind, owner["metadata"]["name"], step))
 
 
 def joint(below: Below, settings: Settings) -> Plan:
     """Plans a JointInferenceService as it is now: a Deployment at the edge, one in the cloud, and its Service."""
     service = below.resource
-    status = dict(service.get("status") or NO_SETTINGS)
-    old = list(status.get("conditions") or ())
     try:
         children = _joint_children(below, settings)
     except Unfit as problem:
         return blocked(below, problem)
     wanted = [child.name for child in children if child.kind == DEPLOYMENT]
-    ready = [name for name in wanted if ((below.deployments.get(name) or NO_SETTINGS).get("status") or NO_SETTINGS
-                                         ).get("availableReplicas")]
-    status |= {"startTime": status.get("startTime") or conditions.stamp(below.now), "active": len(ready), "failed": 0}
-    waiting = ", ".join(name for name in wanted if name not in ready)
-    new = heard(below, "Running", "workersReady", "both workers are ready") if not waiting else heard(
-        below, "Pending", "workersNotReady", f"not ready: {waiting}")
-    status["conditions"] = turned(unblocked(old), new)
-    return Plan(children, status, suspended=suspended(service))
+    ready = {name: ((below.deployments.get(name) or NO_SETTINGS).get("status") or NO_SETTINGS).get("availableReplicas")
+             for name in wanted}
+    seen = Seen([Batch(name, ready=int(count or 0)) for name, count in ready.items()], _waits(service))
+    return Plan(children, joint_status(service.get("status") or NO_SETTINGS, seen, below.now),
+                suspended=suspended(service))
 
 
 def _joint_children(below: Below, settings: Settings) -> list[Child]:
     service = below.resource
     found: list[Child] = []
-    for part in compile_joint(service, _find(below)):
+    for part in compile_joint(service, find_in(below)):
         worker = f"{service['metadata']['name']}-{part.name}"
         found += [_service(JOINT, service, part)] if part.listens else []
-        template = worker_template(JOINT, service, part.name, worker, part.template, _sources(part),
-                                   _env(service, part), part.tier, part.node, settings, "Always")
+        template = part_template(JOINT, service, part, part.name, settings, "Always")
         found.append(deployment(JOINT, service, part.name, worker, template, scaled=bool(part.scaling)))
         if part.scaling and not suspended(service):
             target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": worker}
@@ -183,29 +210,12 @@ def suspended(owner: Mapping[str, Any]) -> bool:
     return (owner["metadata"].get("annotations") or NO_SETTINGS).get(SUSPEND) == "true"
 
 
-def heard(below: Below, kind: str, reason: str, message: str, **more: Any) -> dict[str, Any]:
-    """A condition with the fields that all of Sedna's kinds have."""
-    return {"type": kind, "status": "True", "reason": reason, "message": message[:conditions.LONGEST],
-            "lastHeartbeatTime": conditions.stamp(below.now), **more}
-
-
-def turned(old: list[dict[str, Any]], new: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Conditions of which one holds at a time, the newest last; nothing new where it says the same again."""
-    same = old and all(old[-1].get(name) == new[name] for name in ("type", "reason", "message"))
-    return old if same else [*({**one, "status": "False"} for one in old if one.get("type") != new["type"]), dict(new)]
-
-
-def unblocked(old: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Conditions without the one that says why a resource cannot be run."""
-    return [dict(one) for one in old if one.get("type") != "Blocked"]
-
-
 def blocked(below: Below, problem: Unfit, **more: Any) -> Plan:
     """A resource that cannot be run as it is; what is below it stays."""
     status = dict(below.resource.get("status") or NO_SETTINGS)
     old = list(status.get("conditions") or ())
-    new = heard(below, "Failed" if problem.final and below.resource.get("kind") == FEDERATED.kind else "Blocked",
-                problem.reason, str(problem), **more)
+    new = heard("Failed" if problem.final and below.resource.get("kind") == FEDERATED.kind else "Blocked",
+                problem.reason, str(problem), below.now, **more)
     last = old[-1] if old else NO_SETTINGS
     if (last.get("type"), last.get("message")) != (new["type"], new["message"]):
         status["conditions"] = [*unblocked(old), new]

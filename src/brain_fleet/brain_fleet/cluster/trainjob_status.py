@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from typing import Any, Mapping
 
-from brain_fleet.cluster import conditions
 from brain_fleet.cluster.kinds import CLUSTER_RUNTIME, JOB, RUNTIME, STEP, Kind
-from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
-from brain_fleet.jobs.templates import Unfit
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
 from brain_fleet.cluster.trainjob import ATTEMPT, children
+from brain_fleet.jobs import conditions
+from brain_fleet.jobs.status import RESTARTED, Seen, train_status
+from brain_fleet.jobs.templates import Unfit
 
 ENDED = ("Complete", "Failed")
-RESTARTED = "Restarted"     # condition; its reason tells how often
 
 
 def runtime_of(job: Mapping[str, Any]) -> tuple[Kind, str]:
@@ -46,21 +46,18 @@ def plan(below: Below, settings: Settings) -> Plan:
     stale = tuple(name for name, one in below.jobs.items()
                   if int((one["metadata"].get("labels") or NO_SETTINGS).get(ATTEMPT, attempt)) != attempt)
     below = replace(below, jobs={name: one for name, one in below.jobs.items() if name not in stale})
-    old = [one for one in old if one.get("type") != "Blocked"]
-    status: dict[str, Any] = {"conditions": _suspended(below, old, suspended), "jobsStatus": _counts(wanted, below)}
-    end = _end(below, wanted)
-    deleted: tuple[str, ...] = stale
-    if end is not None and end[2] == "FailedJobs" and attempt < _restarts(runtime):
-        status["conditions"] = conditions.with_condition(status["conditions"], conditions.condition(
-            RESTARTED, True, f"Attempt{attempt + 1}", f"{end[3]}; the whole job starts again, as failurePolicy has it",
-            below.now, job["metadata"].get("generation", 0)))
-        return Plan(wanted, status, deleted=stale, suspended=suspended)
+    end = _end(below, wanted, runtime)
+    again = end is not None and end[1] == "FailedJobs" and attempt < _restarts(runtime)
+    seen = Seen([batch(child.body["metadata"]["labels"][STEP], below.jobs.get(child.name)) for child in wanted
+                 if child.kind == JOB], ("Suspended", "TrainJob is suspended") if suspended else None)
     if end is not None:
-        status["conditions"] = conditions.with_condition(status["conditions"], conditions.condition(
-            *end, now=below.now, generation=job["metadata"].get("generation", 0)))
+        seen = replace(seen, restarts=(attempt + 1, end[2])) if again else replace(seen, end=end)
+    status = train_status(job.get("status") or NO_SETTINGS, seen, below.now, job["metadata"].get("generation", 0))
+    deleted: tuple[str, ...] = stale
+    if seen.end is not None:
         # Others would wait for one that is dead, or are no longer asked for.
         deleted += tuple(name for name, one in below.jobs.items() if job_state(one) not in ENDED)
-    return Plan(wanted, status, over=end is not None, deleted=deleted, suspended=suspended)
+    return Plan(wanted, status, over=seen.end is not None, deleted=deleted, suspended=suspended)
 
 
 def _attempt(old: list[Mapping[str, Any]]) -> int:
@@ -84,53 +81,23 @@ def stopped(below: Below, problem: Unfit) -> Plan:
     return Plan([], {**(job.get("status") or NO_SETTINGS), "conditions": new}, over=True)
 
 
-def _suspended(below: Below, old: list[Mapping[str, Any]], suspended: bool) -> list[dict[str, Any]]:
-    if not suspended and not conditions.holds(old, "Suspended"):
-        return [dict(one) for one in old]
-    reason, message = ("Suspended", "TrainJob is suspended") if suspended else ("Resumed", "TrainJob is resumed")
-    return conditions.with_condition(old, conditions.condition(
-        "Suspended", suspended, reason, message, below.now, below.resource["metadata"].get("generation", 0)))
-
-
-def _counts(wanted: list[Child], below: Below) -> list[dict[str, Any]]:
-    """Counts the Jobs of each step by their state."""
-    found: dict[str, dict[str, Any]] = {}
-    for child in wanted:
-        if child.kind != JOB:
-            continue
-        step = child.body["metadata"]["labels"][STEP]
-        count = found.setdefault(step, {"name": step, "ready": 0, "succeeded": 0, "failed": 0, "active": 0,
-                                        "suspended": 0})
-        job = below.jobs.get(child.name)
-        if job is None:
-            continue
-        state, (active, ready, succeeded, _) = job_state(job), pods_of(job)
-        if state == "Active":
-            count["active"] += bool(active)
-            count["ready"] += ready + succeeded >= int((job.get("spec") or {}).get("parallelism") or 1)
-        else:
-            count[{"Complete": "succeeded", "Failed": "failed", "Suspended": "suspended"}[state]] += 1
-    return list(found.values())
-
-
-def _end(below: Below, wanted: list[Child]) -> tuple[str, bool, str, str] | None:
-    """The condition with which a job ends; None: it has not."""
+def _end(below: Below, wanted: list[Child], runtime: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Complete or Failed, the reason and the message with which a job ends; None: it has not."""
     jobs = {child.name: below.jobs.get(child.name) for child in wanted if child.kind == JOB}
     failed = next((name for name, one in jobs.items() if one is not None and job_state(one) == "Failed"), None)
     if failed is not None:
-        return "Failed", True, "FailedJobs", f"job {failed} failed: {_why(jobs[failed])}"
-    runtime = below.need(*runtime_of(below.resource))
+        return "Failed", "FailedJobs", f"job {failed} failed: {_why(jobs[failed])}"
     policy = (runtime["spec"]["template"].get("spec") or NO_SETTINGS).get("successPolicy") or NO_SETTINGS
     targets = policy.get("targetReplicatedJobs") or ()
     counted = [below.jobs.get(child.name) for child in wanted if child.kind == JOB and (
         not targets or child.body["metadata"]["labels"][STEP] in targets)]
     done = [one is not None and job_state(one) == "Complete" for one in counted]
     if done and (any(done) if policy.get("operator") == "Any" else all(done)):
-        return "Complete", True, "AllJobsCompleted", "the jobs below it have completed"
+        return "Complete", "AllJobsCompleted", "the jobs below it have completed"
     return _late(below)
 
 
-def _late(below: Below) -> tuple[str, bool, str, str] | None:
+def _late(below: Below) -> tuple[str, str, str] | None:
     job = below.resource
     limit = job["spec"].get("activeDeadlineSeconds")
     if not limit or job["spec"].get("suspend"):
@@ -140,7 +107,7 @@ def _late(below: Below) -> tuple[str, bool, str, str] | None:
                                else job["metadata"].get("creationTimestamp"))
     if began is None or below.now <= began + limit:
         return None
-    return "Failed", True, "DeadlineExceeded", "TrainJob exceeded its active deadline"
+    return "Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline"
 
 
 def _why(job: Any) -> str:

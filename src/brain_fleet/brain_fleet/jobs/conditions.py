@@ -1,47 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``status`` of a job as its own controller would write it: Kubernetes' conditions, and Sedna's."""
+"""Conditions of a status: Kubernetes has one of each type, whose time changes with its status; Sedna one after another.
+
+Pure functions: who runs jobs on this machine and who does in a cluster write the same ones.
+"""
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, Iterable, Mapping
 
-from brain_fleet.state.events import now
-
-MOST = 8            # conditions of a TrainJob, by its definition
-MOST_STAGES = 200   # of Sedna's, which add one each time
+LONGEST = 1024      # characters of a message
 
 
-def set_condition(status: dict[str, Any], type_: str, truth: bool, reason: str, message: str, generation: int) -> bool:
-    """Sets a condition as Kubernetes does: its time changes only where its status does; whether anything changed."""
-    found = status.setdefault("conditions", [])
-    told = {"type": type_, "status": "True" if truth else "False", "reason": reason, "message": message[:1000],
-            "observedGeneration": generation}
-    for one in found:
-        if one["type"] == type_:
-            changed = any(one.get(key) != value for key, value in told.items())
-            moved = one["status"] != told["status"]
-            one.update(told, lastTransitionTime=now() if moved else one["lastTransitionTime"])
-            return changed
-    found.append({**told, "lastTransitionTime": now()})
-    del found[:-MOST]
-    return True
+def stamp(seconds: float) -> str:
+    """A time of the wall clock (s since 1970) as the API writes it."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_true(status: dict[str, Any], type_: str) -> bool:
-    """Tells whether a condition is true."""
-    return any(one["type"] == type_ and one["status"] == "True" for one in status.get("conditions", ()))
+def seconds(text: Any) -> float | None:
+    """Parses a time that :func:`stamp` has written (s since 1970); None where the text is no time."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
 
 
-def add_condition(status: dict[str, Any], dated: bool = True, **told: str) -> None:
-    """Adds a condition to the list that Sedna keeps, unless the newest says the same.
+def find(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
+    """The condition of a type."""
+    return next((one for one in conditions if one.get("type") == kind), None)
+
+
+def holds(conditions: Iterable[Mapping[str, Any]], *kinds: str) -> bool:
+    """Tells whether a condition of one of these types is true."""
+    return any(one.get("type") in kinds and one.get("status") == "True" for one in conditions)
+
+
+def condition(kind: str, holds: bool, reason: str, message: str, now: float, generation: int) -> dict[str, Any]:
+    """One condition.
 
     Args:
-        status: with the list.
-        dated: with ``lastTransitionTime``, which the conditions of a FederatedLearningJob have not.
-        told: its fields.
+        reason: in CamelCase.
+        now: s since 1970.
+        generation: of the spec that it is about.
     """
-    found = status.setdefault("conditions", [])
-    if found and {key: found[-1].get(key) for key in told} == told:
-        return
-    times = {"lastHeartbeatTime": now(), **({"lastTransitionTime": now()} if dated else {})}
-    found.append({"status": "True", **told, **times})
-    del found[:-MOST_STAGES]
+    return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message[:LONGEST],
+            "lastTransitionTime": stamp(now), "observedGeneration": generation}
+
+
+def with_condition(conditions: Iterable[Mapping[str, Any]], new: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The conditions with a new one in the place of that of its type, whose time stays while its status does."""
+    found, done = [], False
+    for one in conditions:
+        if one.get("type") == new["type"]:
+            kept = one.get("status") == new["status"] and one.get("lastTransitionTime")
+            one, done = {**new, **({"lastTransitionTime": kept} if kept else {})}, True
+        found.append(dict(one))
+    return found if done else [*found, dict(new)]
+
+
+def heard(kind: str, reason: str, message: str, now: float, **more: Any) -> dict[str, Any]:
+    """A condition with the fields that all of Sedna's kinds have."""
+    return {"type": kind, "status": "True", "reason": reason, "message": message[:LONGEST],
+            "lastHeartbeatTime": stamp(now), **more}
+
+
+def turned(old: Iterable[Mapping[str, Any]], new: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Conditions of which one holds at a time, the newest last; nothing new where it says the same again."""
+    found = [dict(one) for one in old]
+    if found and all(found[-1].get(name) == new[name] for name in ("type", "reason", "message")):
+        return found
+    before = [{**one, "status": "False"} for one in found if one.get("type") != new["type"]]
+    return [*before, dict(new)]
+
+
+def unblocked(old: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Conditions without the one that says why a resource cannot be run."""
+    return [dict(one) for one in old if one.get("type") != "Blocked"]

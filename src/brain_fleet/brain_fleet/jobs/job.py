@@ -17,6 +17,7 @@ QUEUED, RUNNING, SUSPENDED, DONE, FAILED = "Queued", "Running", "Suspended", "Co
 WAITING, SUCCEEDED, LEFT = "waiting", "succeeded", "left"
 AGAIN = Backoff(first=1.0, most=60.0)   # until a worker that died is started again
 KILLED = 128        # statuses above it: a signal ended the worker
+MESSAGE = "termination-log"     # in a worker's folder, what it leaves behind for who asked for it
 STORE = "store"     # by which elastic nodes find each other
 # torchrun's last call for nodes is 30 s, it misses a node after 15 s, and each agent starts its own ranks again.
 _ELASTIC = {"PET_RDZV_BACKEND": "c10d", "PET_MAX_RESTARTS": "100", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
@@ -76,7 +77,7 @@ class Job:
     def going(self) -> bool:
         """It runs, and nobody has asked it to end."""
         return (self.phase == RUNNING and not self.deleted and "ending" not in self.state
-                and not self.record.manifest.spec.get("suspend"))
+                and not self.record.manifest.suspended)
 
     def folder(self, worker: str) -> Path:
         """Of a worker: its log, and what its loader signalled."""
@@ -86,14 +87,9 @@ class Job:
         """``waiting``, ``Running``, ``succeeded`` or ``left``."""
         return str(self.state["workers"].get(name, {}).get("state", WAITING))
 
-    def counts(self, group: Group) -> dict[str, int]:
-        """Workers of a group by how they are, as ``jobsStatus`` has them."""
-        states = [self.worker_state(worker.name) for worker in group.workers]
-        active = states.count(RUNNING)
-        waiting = states.count(WAITING) if self.phase == RUNNING else 0
-        return {"active": active + waiting, "ready": active, "succeeded": states.count(SUCCEEDED) + states.count(LEFT),
-                "failed": min(self._group(group)["failures"], 2**31 - 1),
-                "suspended": len(states) if self.phase == SUSPENDED or "preempted" in self.state else 0}
+    def has_failed(self, group: Group) -> bool:
+        """Tells whether a group has failed more often than is survived."""
+        return group.backoff is not None and self._group(group)["failures"] > group.backoff
 
     def replan(self, plan: Plan) -> None:
         """Takes another plan: workers that are in it no more end, new ones start; nodes that go together start anew."""
@@ -190,7 +186,7 @@ class Job:
         self.running.clear()        # their states stay: the next runner looks how each has ended
 
     def _all_done(self) -> bool:
-        groups = [group for group in self.plan.groups if not group.service]
+        groups = [group for group in self.plan.groups if not group.service and group.jobs]
         return bool(groups) and all(self._complete(group) for group in groups)
 
     def _complete(self, group: Group) -> bool:
@@ -246,9 +242,9 @@ class Job:
         if not group.service or status != 0:
             its["failures"] += 1
         how = f"was killed by signal {status - KILLED}" if status > KILLED else f"ended with status {status}"
-        if group.backoff is not None and its["failures"] > group.backoff:
+        if self.has_failed(group):
             if self.state.get("restarts", 0) < self.plan.restarts:
-                self.state["restarts"] = self.state.get("restarts", 0) + 1
+                self.state.update(restarts=self.state.get("restarts", 0) + 1, restarted=f"{name} {how}")
                 self.tell(f"{name} {how}; the whole job starts again, for the {self.state['restarts']}. time")
                 for one in self.plan.groups:
                     self._group(one)["failures"] = 0
@@ -324,6 +320,7 @@ class Job:
                 more = self._torch(group, worker) if group.torch else {}
                 steps = [step.resolved(more, base_env()) for step in worker.steps]
             own["attempt"] += 1
+            (self.folder(worker.name) / MESSAGE).unlink(missing_ok=True)
             self.running[worker.name] = Tree(self.folder(worker.name), self._token(worker.name), steps, worker.grace)
         except OSError as error:
             self._group(group)["not_before"] = now + AGAIN.most

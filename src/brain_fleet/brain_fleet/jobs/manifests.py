@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_fleet.jobs.kinds import JOBS, check_kind, kinds
+from brain_fleet.jobs.samples import check_metric
 from brain_fleet.schema import FormProblem, check_plain
 from brain_wire.safe_text import quoted
 
@@ -19,6 +20,7 @@ OPERATORS = ("gt", ">", "ge", ">=", "eq", "=", "==", "ne", "!=", "le", "<=", "lt
 ELASTIC = "fleet.brain/elastic"     # annotation of a TrainJob: MIN:MAX nodes
 SHA256 = "fleet.brain/sha256"       # annotation of a Dataset or Model
 TTL = "fleet.brain/ttl-seconds-after-finished"
+SUSPEND = "fleet.brain/suspend"     # annotation of Sedna's kinds
 PRIORITY = "kueue.x-k8s.io/priority-class"      # label
 
 
@@ -50,6 +52,11 @@ class Manifest:
     def namespace(self) -> str:
         """Of it."""
         return str(self.value["metadata"].get("namespace", NAMESPACE))
+
+    @property
+    def suspended(self) -> bool:
+        """True where it is to wait: by its field, or by the annotation of kinds that have none."""
+        return bool(self.spec.get("suspend")) if self.kind == "TrainJob" else self.annotation(SUSPEND) == "true"
 
     def near(self, name: str) -> str:
         """The full name of another object of the same namespace."""
@@ -163,6 +170,7 @@ def _learning_job(job: Manifest) -> None:
     spec = job.spec
     if not 0.0 <= spec["dataset"]["trainProb"] <= 1.0:
         raise FormProblem(f"spec.dataset.trainProb must be between 0 and 1, not {spec['dataset']['trainProb']:g}")
+    check_metric(spec["trainSpec"]["trigger"]["condition"]["metric"])
     for part in ("trainSpec", "deploySpec"):
         trigger = spec[part].get("trigger")
         if trigger is None:

@@ -98,6 +98,7 @@ class Group:
         torch: torchrun's variables are set, with a port that is new each time.
         service: it does not end by itself; a worker that ends is started again.
         procs: ranks of a worker of torchrun, or ``auto``.
+        jobs: that a cluster would make of it, of as many workers each; 0: none, but something within another.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Group:
     torch: bool = False
     service: bool = False
     procs: str = "1"
+    jobs: int = 1
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,8 @@ from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.admission import priority
 from brain_fleet.jobs.sedna_workers import sedna_plan
-from brain_fleet.jobs.stages import learning_plan
 from brain_fleet.jobs.trainjob import train_plan
 from brain_fleet.schema import FormProblem
-
-_PLAIN = {"TrainJob": train_plan, "FederatedLearningJob": sedna_plan, "JointInferenceService": sedna_plan}
 
 
 def plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Places, state: dict[str, Any]) -> Plan:
@@ -28,8 +25,8 @@ def plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], places: Pla
     Raises:
         FormProblem: it refers to what is not there, or asks for what cannot be here; names the field.
     """
-    found = (_PLAIN[job.kind](job, objects, places) if job.kind in _PLAIN
-             else learning_plan(job, objects, places, state))
+    found = (train_plan(job, objects, places) if job.kind == "TrainJob"
+             else sedna_plan(job, objects, places, state))
     names = [group.name for group in found.groups]
     for number, group in enumerate(found.groups):
         for before, _ in group.after:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from brain_fleet.jobs.job import FAILED, Job, sweep
+from brain_fleet.jobs.learning import KINDS
 from brain_fleet.jobs.manifests import Manifest
 from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.planning import plan as plan_of
@@ -18,8 +19,8 @@ from brain_runtime.run.tree import tail
 from brain_fleet.jobs.admission import Priority, admitted, giving_way, priority
 from brain_fleet.jobs.records import Record, Records
 from brain_fleet.jobs.reports import Reports
+from brain_fleet.jobs.seen import write_status
 from brain_fleet.jobs.stages import Stages
-from brain_fleet.jobs.status import write_status
 from brain_fleet.schema import FormProblem
 from brain_fleet.store import StoreProblem
 from brain_wire.rate_limited_log import RateLimitedLog
@@ -268,7 +269,7 @@ class Runner:
             job = Job(record, plan, places, f"{self.records.store.incarnation}:{record.uid}",
                       functools.partial(self._tell, record.manifest))
             job.deleted = bool(record.state.get("deleted"))
-            if record.manifest.kind in ("IncrementalLearningJob", "LifelongLearningJob") and plan.groups:
+            if record.manifest.kind in KINDS and plan.groups:
                 job.driver = Stages(job, functools.partial(_replan, job))
             self._jobs[key] = job
         else:
@@ -292,7 +293,7 @@ class Runner:
                         limited_log(f"job {key}", f"{key[0]} {key[1]} failed to be looked at", trace=True,
                                     level=logging.ERROR)
                 for job in admitted(list(self._jobs.values()), self.slots):
-                    if not job.record.manifest.spec.get("suspend"):
+                    if not job.record.manifest.suspended:
                         job.admit(now)
                         self._wake.set()
                 first, ends = giving_way(list(self._jobs.values()), self.slots)
@@ -304,7 +305,7 @@ class Runner:
         before = job.phase
         if job.driver is not None:
             job.driver.advance(now)
-        job.advance(now, bool(job.record.manifest.spec.get("suspend")))
+        job.advance(now, job.record.manifest.suspended)
         write_status(job)
         self._keep(job)
         if job.deleted and not job.running:

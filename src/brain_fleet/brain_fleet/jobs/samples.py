@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,10 @@ from brain_fleet.jobs.templates import Unfit
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
 
+SAMPLES = "num_of_samples"      # a trigger's metric, as Sedna names it
+FORMATS = ("txt", "csv")        # a sample is a line
 LARGEST = 64 * 2**20    # bytes of a list of samples
+PIECE = 2**20           # bytes read at once
 NEAR = 1e-6             # two metrics that differ by less are equal, as Sedna has it
 _OPERATORS = {">": "gt", ">=": "ge", "=": "eq", "==": "eq", "!=": "ne", "<=": "le", "<": "lt"}
 
@@ -28,16 +32,33 @@ def read_samples(path: Path, form: str) -> tuple[str | None, list[str]]:
         FormProblem: it is of another form, is no file, or is too long.
         OSError: it cannot be read.
     """
-    if form.lower() not in ("txt", "csv"):
+    if form.lower() not in FORMATS:
         raise FormProblem(f"a Dataset of the format {form!a} has no lines to count; give txt or csv")
     if not path.is_file():
         raise FormProblem(f"{path} is no file; give the list of samples, a line each")
     if path.stat().st_size > LARGEST:
         raise FormProblem(f"{path} has more than {LARGEST} bytes; divide it")
-    lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")     # as :func:`count` has them
+    if lines[-1] == "":
+        del lines[-1]
     if form.lower() == "csv":
         return (lines[0], lines[1:]) if lines else (None, [])
     return None, lines
+
+
+def count(path: Path, form: str) -> int:
+    """Samples of a list, a line each; of csv the first line is its header. A last line without an end counts.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            lines += piece.count(b"\n")
+            last = piece[-1:]
+    lines += last != b"\n"
+    return max(lines - 1, 0) if form == "csv" else lines
 
 
 def write_samples(path: Path, header: str | None, samples: list[str]) -> None:
@@ -75,6 +96,13 @@ def in_hours(timer: Mapping[str, str] | None, now: datetime) -> bool:
     return start <= time <= end if start <= end else time >= start or time <= end
 
 
+def check_metric(name: str) -> None:
+    """Raises Unfit where training is triggered by something that nobody counts."""
+    if name != SAMPLES:
+        raise Unfit("MetricUnknown", f"spec.trainSpec.trigger.condition.metric is {quoted(name)}, and training begins "
+                                     f"by {SAMPLES} only")
+
+
 def fires(condition: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
     """Tells whether a metric is as a trigger's condition asks; one that is not known is not.
 
@@ -109,6 +137,39 @@ def metric(name: str, stats: Mapping[str, Any]) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def told_metrics(told: Any) -> dict[str, Any]:
+    """Metrics that an evaluation has told, as a report or in its termination message; none where it told none.
+
+    Args:
+        told: numbers by name; or models, the new one first and then that which runs, each with its ``metrics``, or
+            these as ``results``. Of two models ``NAME_delta`` is how much more the new one's are.
+    """
+    if isinstance(told, dict) and "results" in told:
+        told = told["results"]
+    if isinstance(told, list):
+        each = [one["metrics"] if isinstance(one, dict) and isinstance(one.get("metrics"), dict) else {}
+                for one in told[:2]] + [{}, {}]
+        return compared(each[0], each[1])
+    return dict(told) if isinstance(told, dict) else {}
+
+
+def told_path(told: Any, folder: str) -> str:
+    """The path below a folder that a training has told of its model; empty: none.
+
+    Args:
+        told: as of :func:`told_metrics`; the first model's ``url`` counts, within the folder.
+    """
+    if isinstance(told, dict):
+        told = told.get("results")
+    for one in told if isinstance(told, list) else ():
+        url = one.get("url") if isinstance(one, dict) else None
+        if isinstance(url, str) and url and "://" not in (path := url.removeprefix("file://")):
+            inside = posixpath.normpath(posixpath.join(folder, path))
+            if inside.startswith(f"{folder}/"):     # no worker names another's file
+                return posixpath.relpath(inside, folder)
+    return ""
 
 
 def compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ other are those that Sedna's global manager gives.
 from __future__ import annotations
 
 import json
+import posixpath
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from brain_fleet.jobs.manifests import SHA256
 from brain_fleet.jobs.templates import Unfit
@@ -22,12 +23,13 @@ class Data:
     """A Dataset or Model that a part is given.
 
     Attributes:
-        kind: Dataset or Model.
-        role: of it for the part, in names: dataset, model or pretrained.
-        variable: by which the part is told where it is.
+        kind: Dataset or Model; empty: it is neither, but of the job's output folder.
+        role: of it for the part, in names: dataset, model, pretrained ...
+        variable: by which the part is told where it is; several of one variable stand in it with ; between them.
         checked: it must be there before the part starts.
         sha256: that it must have; empty: any.
         secret: name of one with credentials; None: none is named.
+        inside: path of it below the URL, which is then a folder that the part has as a whole.
     """
 
     kind: str
@@ -37,6 +39,7 @@ class Data:
     checked: bool = False
     sha256: str = ""
     secret: str | None = None
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,12 @@ class Part:
         listens: variable of the port that it listens on; empty: it does not.
         asks: the part that it asks, and the variables of that one's host and port.
         scaling: of a horizontal autoscaler; None: there is one of it.
+        before: words of a command of :mod:`.rounds` that runs before the worker, where the data are; without a
+            template it is all of the work.
     """
 
     name: str
-    template: Mapping[str, Any]
+    template: Mapping[str, Any] | None
     place: str
     env: Mapping[str, str]
     data: tuple[Data, ...]
@@ -68,6 +73,12 @@ class Part:
     listens: str = ""
     asks: tuple[str, str, str] | None = None
     scaling: Mapping[str, Any] | None = field(default=None, compare=False)
+    before: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """Parts of one kind: the first word of its name."""
+        return self.name.partition("-")[0]
 
 
 def data(find: Find, kind: str, name: str, place: str, role: str, variable: str, checked: bool = False) -> Data:
@@ -82,6 +93,19 @@ def data(find: Find, kind: str, name: str, place: str, role: str, variable: str,
     digest = (found["metadata"].get("annotations") or {}).get(SHA256, "")
     return Data(kind, role, variable, found["spec"]["url"], checked, digest,
                 found["spec"].get("credentialName") or None)
+
+
+def given(parts: Sequence[tuple[Data, str]]) -> dict[str, str]:
+    """Returns the variables that tell a part of its data.
+
+    Args:
+        parts: data, and the place of each one's URL for the part.
+    """
+    found: dict[str, str] = {}
+    for one, place in parts:
+        path = posixpath.join(place, one.inside) if one.inside else place.rstrip("/") or "/"
+        found[one.variable] = f"{found[one.variable]};{path}" if one.variable in found else path
+    return found
 
 
 def mining(spec: Mapping[str, Any]) -> dict[str, str]:

@@ -2,18 +2,24 @@
 """The workers of Sedna's jobs, with the variables that its manager sets, for this machine."""
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Mapping
 
 from brain_fleet.jobs.containers import grace, pod_steps
+from brain_fleet.jobs.job import MESSAGE
+from brain_fleet.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_fleet.jobs.loader import local_path
 from brain_fleet.jobs.manifests import Manifest, ttl
-from brain_fleet.jobs.plan import BACKOFF, Group, Load, Places, Plan, Worker, noted
-from brain_fleet.jobs.sedna import Data, compile_federated, compile_joint
+from brain_fleet.jobs.plan import BACKOFF, GRACE, Group, Load, Places, Plan, Step, Worker, noted
+from brain_fleet.jobs.sedna import Data, Part, compile_federated, compile_joint, given
+from brain_fleet.jobs.stages import position
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
 
 LOADERS = "loader"
+TERMINATION = "/dev/termination-log"        # where a container leaves its message, if it names no other path
+KNOWLEDGE = "KB_SERVER is not set: a knowledge base server is not run here"
 Objects = Mapping[tuple[str, str], Manifest]
 
 
@@ -50,67 +56,93 @@ class Making:
         """See :data:`brain_fleet.jobs.sedna.Find`."""
         return self.object(kind, name, field).value
 
-    def given(self, data: Data, worker: str, needs: list[str]) -> str:
-        """Returns the place of a Dataset or Model for a worker, which waits for its loader.
-
-        Args:
-            worker: that needs it.
-            needs: of the worker; its loader is added.
-        """
+    def _given(self, data: Data, worker: str) -> tuple[str, list[Worker]]:
+        """Returns the place of a Dataset or Model for a worker, and the loader that it waits for, if any."""
         here = local_path(data.url)
         to = None if here is not None else str(self.places.folder / "data" / worker / data.role)
         # a model of this machine may be one that is still to be made
-        if data.checked or data.sha256 or here is None:
-            loader = f"{LOADERS}-{worker}-{data.role}"
-            self._loaders.append(Worker(loader, load=Load(data.url, data.sha256 or None, to)))
-            needs.append(loader)
+        loaders = [Worker(f"{LOADERS}-{worker}-{data.role}", load=Load(data.url, data.sha256 or None, to))
+                   ] if data.checked or data.sha256 or here is None else []
         if here is not None:
-            return str(here)
+            return str(here), loaders
         assert to is not None
-        return f"{to}/{Path(data.url).name}" if Path(data.url).suffix else to
+        return f"{to}/{Path(data.url).name}" if Path(data.url).suffix else to, loaders
 
-    def worker(self, name: str, template: Mapping[str, Any], place: str, env: Mapping[str, str], needs: list[str],
-               index: int = 0) -> Worker:
-        """A worker of a pod's template."""
+    def worker(self, part: Part, index: int, runs: bool = True) -> Worker:
+        """Returns a part as a worker.
+
+        Args:
+            index: of it in its group.
+            runs: it runs now, with its loaders; else it is only checked.
+        """
+        places, loaders = list[tuple[Data, str]](), dict[str, Worker]()
+        for one in part.data:
+            where, its = self._given(one, part.name)
+            places.append((one, where))
+            loaders.update({loader.name: loader for loader in its})
         namespace = self.job.namespace
-        steps = pod_steps(template, place, name, index, self.places, self.notes, {"NAMESPACE": namespace, **env},
-                          namespace)
-        return Worker(name, steps, needs=tuple(needs), grace=grace(template))
+        env = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": f"{part.name}-{self.suffix}",
+               "LC_SERVER": self.places.reports, **given(places)}
+        if part.listens:
+            env[part.listens] = str(self.places.port(part.name))
+        if part.asks:
+            whom, host, port = part.asks
+            env |= {host: "127.0.0.1", port: str(self.places.port(whom))}
+        steps, patience = tuple[Step, ...](), GRACE
+        if part.before:
+            steps = (Step((sys.executable, "-m", "brain_fleet.jobs.rounds", *part.before), (), str(self.places.work)),)
+        if part.template is not None:
+            said = ((part.template.get("spec") or {}).get("containers") or [{}])[0]
+            paths = {said.get("terminationMessagePath", TERMINATION): str(
+                self.places.folder / "workers" / part.name / MESSAGE)}
+            steps += pod_steps(part.template, part.place, part.name, index, self.places, self.notes, env, namespace,
+                               paths)
+            patience = grace(part.template)
+        if runs:
+            self._loaders += [one for name, one in loaders.items() if name not in {own.name for own in self._loaders}]
+        return Worker(part.name, steps, needs=tuple(loaders), grace=patience)
 
     def plan(self, *groups: Group) -> Plan:
         """Of all that was made."""
         # what never ends waits for its data for ever, too
         patience = None if groups and all(group.service for group in groups) else BACKOFF
-        loaders = [Group(LOADERS, tuple(self._loaders), backoff=patience)] if self._loaders else []
+        loaders = [Group(LOADERS, tuple(self._loaders), backoff=patience, jobs=0)] if self._loaders else []
         lives = ttl(self.job)
         return Plan((*loaders, *groups), tuple(dict.fromkeys(self.notes)), ttl=None if lives is None else float(lives))
 
 
-def backoff(template: Mapping[str, Any]) -> int:
-    """Failures of a worker that are survived, by its pod's ``restartPolicy``: none with Never."""
-    return 0 if (template.get("spec") or {}).get("restartPolicy") == "Never" else BACKOFF
+def _backoff(part: Part) -> int | None:
+    """Failures of a worker that are survived, by its pod's ``restartPolicy``: none with Never; of a service any."""
+    if part.service:
+        return None
+    return 0 if ((part.template or {}).get("spec") or {}).get("restartPolicy") == "Never" else BACKOFF
 
 
-def sedna_plan(job: Manifest, objects: Objects, places: Places) -> Plan:
-    """Plans the workers of a FederatedLearningJob or a JointInferenceService.
+def sedna_plan(job: Manifest, objects: Objects, places: Places, state: Mapping[str, Any]) -> Plan:
+    """Plans the workers of a job of Sedna's: of one that learns again and again, those of the round in which it is.
+
+    Args:
+        state: of the job.
 
     Raises:
         FormProblem: it refers to what is not there, or a worker names no command.
     """
     make = Making(job, objects, places)
-    parts = (compile_federated if job.kind == "FederatedLearningJob" else compile_joint)(job.value, make.find)
+    if job.kind in KINDS:
+        now = position(state, job.spec)
+        parts, runs = compile_learning(job.value, make.find, now), running(now)
+        name = job.spec["dataset"]["name"]
+        if local_path(make.object("Dataset", name, "spec.dataset.name").spec["url"]) is None:
+            raise FormProblem(f"spec.dataset.name: the url of the Dataset {name} must be a file of this machine: its "
+                              f"lines are counted again and again")
+        noted(make.notes, *((KNOWLEDGE,) if job.kind == LIFELONG else ()))
+    else:
+        parts = (compile_federated if job.kind == "FederatedLearningJob" else compile_joint)(job.value, make.find)
+        runs = {part.group for part in parts}
     groups: dict[str, list[Worker]] = {}
-    for part in parts:
-        needs, group = list[str](), groups.setdefault(part.name.partition("-")[0], [])
-        env = {**part.env, "WORKER_NAME": f"{part.name}-{make.suffix}",
-               **{one.variable: make.given(one, part.name, needs) for one in part.data}}
-        if part.listens:
-            env[part.listens] = str(places.port(part.name))
-        if part.asks:
-            whom, host, port = part.asks
-            env |= {host: "127.0.0.1", port: str(places.port(whom)), "LC_SERVER": places.reports}
-        group.append(make.worker(part.name, part.template, part.place, env, needs, len(group)))
-    services = {part.name.partition("-")[0] for part in parts if part.service}
-    policy = {part.name.partition("-")[0]: backoff(part.template) for part in reversed(parts)}
-    return make.plan(*(Group(name, tuple(workers), backoff=None if name in services else policy[name],
-                             service=name in services) for name, workers in groups.items()))
+    for part in parts:      # all are made, so that what is wrong with one is told at once
+        group = groups.setdefault(part.group, [])
+        group.append(make.worker(part, len(group), part.group in runs))
+    first = {part.group: part for part in reversed(parts)}
+    return make.plan(*(Group(name, tuple(workers), backoff=_backoff(first[name]), service=first[name].service,
+                             jobs=len(workers)) for name, workers in groups.items() if name in runs))

@@ -92,7 +92,7 @@ def _fetching(training: Training, places: Places) -> Group:
     workers = tuple(Worker(f"{FETCH}-{one.what}-{node}", load=Load(
         one.uri, _digest({v["name"]: v.get("value", "") for v in one.env}, one.what),
         _folder(places, node, one.what))) for node in range(training.nodes) for one in training.fetched)
-    return Group(FETCH, workers)
+    return Group(FETCH, workers, jobs=0)
 
 
 def _digest(env: Mapping[str, str], what: str) -> str | None:
@@ -179,7 +179,7 @@ class _Making:
         names = [f"{self._step.name}-{index}" for index in range(count)]
         workers = tuple(Worker(name, self._steps(name, index, {"JOB_COMPLETION_INDEX": str(index)}),
                                grace=grace(self._template)) for index, name in enumerate(names))
-        return Group(self._step.name, workers, self._step.after, self._backoff)
+        return Group(self._step.name, workers, self._step.after, self._backoff, jobs=self._step.replicas)
 
 
 def _runtime(job: Manifest, objects: Mapping[tuple[str, str], Manifest]) -> Mapping[str, Any]:
