@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain_fleet.models.model_file import ModelProblem, digest_of, read_model
-from brain_fleet.models.parts import PIECE, NoRoom, Parts
+from brain_fleet.blobs.store import PIECE, NoRoom, digest_of
+from brain_fleet.models.model_file import ModelProblem, read_model
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.shelf import Loaded, Shelf
 from brain_fleet.models.statement import read_statement, state
@@ -102,48 +100,6 @@ def test_a_signature_holds_for_what_was_signed_by_who_may_sign_and_for_nothing_e
         read_statement(forged, authority)
 
 
-def test_a_file_that_comes_in_pieces_is_in_its_place_whole_or_not_at_all(tmp_path):
-    source, parts = tmp_path / "w.safetensors", Parts(tmp_path / "models")
-    digest = big_model(source, 3 * PIECE)
-    data = source.read_bytes()
-    assert parts.have(digest) == 0 and parts.finish(digest, len(data)) is None
-    assert parts.put(digest, 0, data[:1000]) == 1000
-    assert parts.put(digest, 0, data[:1000]) == 1000 and parts.put(digest, 2000, b"x") == 1000     # twice; too far
-    parts = Parts(tmp_path / "models")      # another process goes on
-    assert parts.have(digest) == 1000 and parts.path(digest) is None
-    assert parts.put(digest, 1000, data[1000:]) == len(data)
-    assert parts.finish(digest, len(data)).read_bytes() == data and parts.have(digest) == len(data)
-    parts.forget(digest)
-    parts.put(digest, 0, data[:-1] + b"?")      # torn on its way
-    with pytest.raises(ModelProblem, match="is something else"):
-        parts.finish(digest, len(data))
-    assert list((tmp_path / "models").iterdir()) == []
-    with pytest.raises(ModelProblem, match="is no digest"):
-        parts.put("sha256:../../etc/passwd", 0, b"")
-
-
-def test_a_full_disk_keeps_what_has_come(tmp_path):
-    """The kernel refuses to let a file grow: in a process of its own, since that holds for all of it."""
-    code = f"""
-import resource, signal, sys
-from pathlib import Path
-from brain_fleet.models.parts import NoRoom, Parts
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-parts = Parts(Path({str(tmp_path)!r}))
-digest = "sha256:" + "b" * 64
-parts.put(digest, 0, bytes(1000))
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-try:
-    parts.put(digest, 1000, bytes(1000))
-except NoRoom as problem:
-    print(problem)
-print(parts.have(digest))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    first, have = done.stdout.splitlines()
-    assert "make room on that disk; what came before is kept" in first and have == "1000"
-
-
 def test_old_models_are_let_go_of_but_never_what_is_or_was_in_use(tmp_path):
     with Store(tmp_path, "robot1") as store:
         shelf = Shelf(store, quota=3500)
@@ -152,8 +108,8 @@ def test_old_models_are_let_go_of_but_never_what_is_or_was_in_use(tmp_path):
             path = tmp_path / f"{number}"
             digests.append(big_model(path, 900, number))
             data = path.read_bytes()
-            shelf.parts.put(digests[-1], 0, data)
-            shelf.parts.finish(digests[-1], len(data))
+            shelf.blobs.write(digests[-1], 0, data)
+            shelf.blobs.finish(digests[-1], len(data))
             shelf.take(digests[-1], "motor", len(data), "")
         before, current = digests[1:]
         with store.change() as db:
@@ -167,11 +123,11 @@ def test_old_models_are_let_go_of_but_never_what_is_or_was_in_use(tmp_path):
         with pytest.raises(NoRoom, match="give `brain edge` more with --models-mb"):
             shelf.make_room(new, 1800, [])
         assert all(map(shelf.path, (before, current)))
-        shelf.parts.put(wanted, 0, bytes(1000))     # pieces of one that is wanted stay, of one that is not they go
+        shelf.blobs.write(wanted, 0, bytes(1000))     # pieces of one that is wanted stay, of one that is not they go
         with pytest.raises(NoRoom):
             shelf.make_room(new, 1000, [wanted])
         shelf.make_room(new, 1000, [])
-        assert shelf.parts.have(wanted) == 0
+        assert shelf.blobs.have(wanted) == 0
 
 
 @pytest.mark.slow
@@ -293,49 +249,44 @@ def test_in_a_secured_fleet_unsigned_models_are_refused_by_cloud_and_robot(fleet
 
 
 def test_a_fetch_that_was_cut_goes_on_though_the_rest_of_it_only_has_room(tmp_path, monkeypatch):
-    from brain_fleet.models import shelf as shelves
-    from brain_fleet.store import Store
+    from brain_fleet.models.shelf import RESERVE
 
     with Store(tmp_path, "robot1") as store:
-        shelf = shelves.Shelf(store)
-        digest, size, disk = "sha256:" + "a" * 64, 10 * 10**6, shelves.RESERVE + 12 * 10**6
-        monkeypatch.setattr(shelf, "_free", lambda: disk - shelf.parts.have(digest))
+        shelf = Shelf(store)
+        digest, size, disk = "sha256:" + "a" * 64, 10 * 10**6, RESERVE + 12 * 10**6
+        monkeypatch.setattr(shelf.blobs, "free", lambda: disk - shelf.blobs.have(digest))
         shelf.make_room(digest, size, [digest])             # there is room
-        shelf.parts.put(digest, 0, bytes(8 * 10**6))        # then the link is cut, and comes back
+        shelf.blobs.write(digest, 0, bytes(8 * 10**6))      # then the link is cut, and comes back
         shelf.make_room(digest, size, [digest])             # 2 MB are missing, 4 MB are free behind the reserve
 
 
-def test_pieces_that_a_power_cut_has_torn_are_fetched_anew_and_take_nothing_back(tmp_path):
+def test_pieces_that_a_power_cut_has_torn_are_fetched_anew_and_take_nothing_back(tmp_path, until):
     """An order that is `refused` takes the whole roll-out back: what is wrong here is one robot's disk."""
+    from brain_fleet.blobs.carry import MODELS
+    from brain_fleet.blobs.serving import Serving
     from brain_fleet.models.fetching import Fetching
-    from brain_fleet.models.parts import PIECE
-    from brain_fleet.models.registry import Registry
-    from brain_fleet.models.shelf import Shelf
-    from brain_fleet.models.statement import state
-    from brain_fleet.store import Store
-    from model_stage import big_model
-    import json
+    from brain_wire import Session
+    from brain_wire.router import Router, free_port
 
-    path = tmp_path / "w.safetensors"
+    path, port, states = tmp_path / "w.safetensors", free_port(), []
     digest = big_model(path, 3 * PIECE)
     data = path.read_bytes()
-    with Store(tmp_path / "cloud", "cloud") as cloud, Store(tmp_path / "edge", "robot1") as store:
+    with Store(tmp_path / "cloud", "cloud") as cloud, Store(tmp_path / "edge", "robot1") as store, \
+            Router([f"tcp/127.0.0.1:{port}"], more=ZENOH) as router, Session(router.session, "here") as there, \
+            open_session(f"tcp/127.0.0.1:{port}", identity="robot1", more=ZENOH) as session:
         registry = Registry(cloud)
         for place in range(0, len(data), PIECE):
             registry.put(digest, place, data[place:place + PIECE])
         registry.add(state(digest, "motor", len(data), "", "", None), "ann")
+        Serving(there, lambda robot: False).collections[MODELS] = registry
         shelf = Shelf(store)
-        shelf.parts.put(digest, 0, bytes(PIECE))            # zeros, as a file system leaves behind after a power cut
-        fetching = Fetching("robot1", shelf, lambda: None, lambda: None)
+        shelf.blobs.write(digest, 0, bytes(PIECE))          # zeros, as a file system leaves behind after a power cut
+        fetching = Fetching("robot1", shelf, lambda: None, lambda: states.append(fetching.status(digest)["state"]))
+        fetching.want({digest: "motor"})
+        fetching.link(session)
+        until(lambda: states, lambda: fetching.status(digest))
+        fetching.again()
+        until(lambda: shelf.path(digest), lambda: fetching.status(digest))
         fetching.close()
-        fetching._over.clear()
-        fetching._ask = lambda session, named, **more: (registry.piece(named, more["offset"]) if more else
-                                                        json.dumps(registry.record(named)).encode())
-        fetching._wanted = {digest: "motor"}
-        fetching._session = object()
-        states = []
-        for _ in range(3):
-            fetching._look()
-            states.append(fetching.status(digest)["state"])
-        assert shelf.path(digest) is not None
         assert "refused" not in states, states
+        assert shelf.path(digest).read_bytes() == data

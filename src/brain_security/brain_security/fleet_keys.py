@@ -45,8 +45,13 @@ def down(robot: str) -> str:
     return f"{ROOT}/{robot}/down"
 
 
+def blobs(robot: str) -> str:
+    """Key on which a robot fetches files from the cloud, and hands in its own, piece by piece; ``*``: all robots."""
+    return f"{ROOT}/{robot}/blobs"
+
+
 def models(robot: str) -> str:
-    """Key on which a robot asks the cloud for models, piece by piece; ``*``: all robots."""
+    """Key on which a robot of the release before asks the cloud for models; ``*``: all robots."""
     return f"{ROOT}/{robot}/models"
 
 

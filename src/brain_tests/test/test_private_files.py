@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from brain_fleet.models.parts import Parts
+from brain_fleet.blobs.store import Blobs
 from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime import snapshot, state_folder
@@ -66,7 +66,7 @@ def test_what_a_brain_writes_is_its_owners_alone(open_to_all, tmp_path):
     (tmp_path / "ranks").mkdir(mode=0o700)
     with Ranks(1, folder=tmp_path / "ranks"):
         pass
-    Parts(tmp_path / "models").put("sha256:" + "0" * 64, 0, b"half of a model")
+    Blobs(tmp_path / "models").write("sha256:" + "0" * 64, 0, b"half of a model")
     with BagWriter(tmp_path / "bag"):
         pass
     claim.release()

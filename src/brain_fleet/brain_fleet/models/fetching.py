@@ -2,41 +2,24 @@
 """Fetches models from the cloud: piece by piece, from where it was when the link was cut or the robot was off."""
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
-import zenoh
-from zenoh.handlers import Callback
-
+from brain_fleet.blobs.carry import MODELS, Carrier, NoAnswer, NotGiven
+from brain_fleet.blobs.store import BlobProblem, NoRoom
 from brain_fleet.messages.pace import RETRY
 from brain_fleet.models.model_file import ModelProblem, check_model
-from brain_fleet.models.parts import PIECE, NoRoom
-from brain_fleet.models.serving import WAIT
 from brain_fleet.models.shelf import Shelf
 from brain_fleet.models.statement import read_statement
-from brain_fleet.schema import FormProblem, read_json
 from brain_fleet.store import StoreProblem
-from brain_security.fleet_keys import models
 from brain_wire import Session
 from brain_wire.rate_limited_log import RateLimitedLog
-from brain_wire.safe_text import quoted
 
-PATIENCE = 15.0         # s for an answer, on a thin link too
-ABOUT = 2 * 2**20       # bytes of what is said of a model
 AGAIN = 10.0            # s until what was refused, or has no room, is looked at again
 
 log = logging.getLogger("brain.edge")
 limited_log = RateLimitedLog(log)
-
-
-class _NoAnswer(RuntimeError):
-    """Nobody answers just now."""
-
-
-class _NotGiven(RuntimeError):
-    """It was not given, or not as it is, which may be so later; says why."""
 
 
 class Fetching:
@@ -51,19 +34,19 @@ class Fetching:
 
     def __init__(self, robot: str, shelf: Shelf, authority: Callable[[], bytes | None],
                  came: Callable[[], None]) -> None:
-        self._key, self._shelf, self._authority, self._came = models(robot), shelf, authority, came
-        self._session: Session | None = None
+        self._shelf, self._authority, self._came = shelf, authority, came
+        self._carrier = Carrier(robot, MODELS)
         self._lock = threading.Lock()
         self._wanted: dict[str, str] = {}       # digest: region
         self._told: dict[str, dict[str, str]] = {}
-        self._wake, self._over, self._asked = threading.Event(), threading.Event(), threading.Event()
+        self._wake, self._over = threading.Event(), threading.Event()
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name="fetching", daemon=True)
         self._thread.start()
 
     def link(self, session: Session | None) -> None:
         """There is a link to the cloud; None: there is none any more."""
-        self._session = session
+        self._carrier.session = session
         self._wake.set()
 
     def want(self, wanted: Mapping[str, str]) -> None:
@@ -78,7 +61,7 @@ class Fetching:
     def again(self) -> None:
         """One that was there is missing, or the cloud is back: look now."""
         self._failures = 0
-        self._asked.set()
+        self._carrier.again()
         self._wake.set()
 
     def status(self, digest: str) -> dict[str, str]:
@@ -110,51 +93,36 @@ class Fetching:
         """
         with self._lock:
             missing = {digest: region for digest, region in self._wanted.items() if self._shelf.path(digest) is None}
-        session, again = self._session, AGAIN
+        again = AGAIN
         for digest, region in missing.items():
-            if session is None or self._over.is_set():
+            if self._carrier.session is None or self._over.is_set():
                 break
             try:
-                self._fetch(session, digest, region)
+                self._fetch(digest, region)
                 self._failures = 0
-            except _NoAnswer:
+            except NoAnswer:
                 self._failures += 1
                 again = RETRY.delay(self._failures)
-            except (NoRoom, StoreProblem, _NotGiven) as problem:
+            except (NoRoom, StoreProblem, NotGiven) as problem:
                 limited_log(f"room {digest}", str(problem))
                 self._tell(digest, "waiting", str(problem))
-            except ModelProblem as problem:
+            except BlobProblem as problem:
                 self._tell(digest, "refused", str(problem))
             except Exception:   # whatever one model is, the next is fetched
                 limited_log("fetch", f"model {digest[:19]} could not be fetched", trace=True, level=logging.ERROR)
         return again if missing else None
 
-    def _fetch(self, session: Session, digest: str, region: str) -> None:
-        record = self._json(session, digest)
-        stated, signer = read_statement(record, self._authority())
+    def _fetch(self, digest: str, region: str) -> None:
+        stated, signer = read_statement(self._carrier.about(digest), self._authority())
         if stated["digest"] != digest or stated["region"] != region:
             raise ModelProblem(f"model {digest[:19]} is for {stated['region']}, not for {region}")
-        size, parts = stated["size"], self._shelf.parts
+        size, blobs = stated["size"], self._shelf.blobs
         with self._lock:
             wanted = set(self._wanted)
         self._shelf.make_room(digest, size, wanted)
-        began = have = parts.have(digest)
-        while have < size and not self._over.is_set():
-            with self._lock:
-                if digest not in self._wanted:
-                    return      # it was taken back meanwhile
-            data = self._ask(session, digest, offset=have)
-            if not 0 < len(data) <= min(PIECE, size - have):
-                raise ModelProblem(f"model {digest[:19]} comes otherwise than was said of it: {len(data)} bytes after "
-                                   f"{have} of {size}")
-            have = parts.put(digest, have, data)
-            self._note(digest, f"{have} of {size} bytes of the model have come")
-        try:
-            path = parts.finish(digest, size)
-        except NoRoom:
-            raise
-        except ModelProblem as problem:     # a disk, or the way, has torn it: that is no fault of the model's
-            raise _NotGiven(f"{problem}, and fetched anew") from None
+        began = blobs.have(digest)
+        path = self._carrier.fetch(digest, size, blobs, lambda: self._goes_on(digest), lambda have: self._note(
+            digest, f"{have} of {size} bytes of the model have come"))
         if path is None:
             return
         try:
@@ -167,6 +135,10 @@ class Fetching:
                  f" ({began} of them before)" if began else "", f", signed by {signer}" if signer else "")
         self._came()
 
+    def _goes_on(self, digest: str) -> bool:
+        with self._lock:
+            return digest in self._wanted and not self._over.is_set()     # it may be taken back meanwhile
+
     def _note(self, digest: str, why: str) -> None:
         with self._lock:
             self._told[digest] = {"state": "waiting", "why": why}
@@ -178,35 +150,3 @@ class Fetching:
             self._told[digest] = told
         if news:
             self._came()
-
-    def _json(self, session: Session, digest: str) -> Any:
-        try:
-            return read_json(self._ask(session, digest), ABOUT)
-        except FormProblem as problem:
-            raise ModelProblem(f"what the cloud says of model {digest[:19]} does not read: {problem}") from None
-
-    def _ask(self, session: Session, digest: str, **more: int) -> bytes:
-        """Asks the cloud for a model's record, or for a piece of the model; returns the answer.
-
-        Raises:
-            _NoAnswer: nothing just now. _NotGiven: it refuses. ModelProblem: what it answers is too large.
-        """
-        came: list[zenoh.Reply] = []
-        done = self._asked = threading.Event()
-        try:
-            session.zenoh.get(self._key, handler=Callback(came.append, done.set, indirect=False),
-                              payload=json.dumps({"digest": digest, **more}).encode(),
-                              target=zenoh.QueryTarget.ALL, timeout=PATIENCE,
-                              consolidation=zenoh.ConsolidationMode.NONE)
-        except zenoh.ZError as error:
-            raise _NoAnswer from error
-        done.wait(PATIENCE)     # or until the cloud is back, which knows nothing of what was asked before the cut
-        for reply in list(came):
-            if reply.ok is not None:
-                if len(reply.ok.payload) > ABOUT:
-                    raise ModelProblem(f"the cloud answers with {len(reply.ok.payload)} bytes")
-                return reply.ok.payload.to_bytes()
-            why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
-            if why not in (b"", b"Timeout", WAIT.encode()):
-                raise _NotGiven(f"the cloud does not give it: {quoted(why.decode('utf-8', 'replace'))}")
-        raise _NoAnswer

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
+from brain_fleet.blobs.store import digest_of
 from brain_fleet.models.fetching import Fetching
 from brain_fleet.models.goals import GoalWatch
-from brain_fleet.models.model_file import OWN, digest_of
+from brain_fleet.models.model_file import OWN
 from brain_fleet.models.shelf import Loaded, Shelf
 from brain_fleet.state.brain import Brain, Never, NotNow
 from brain_fleet.state.held import Held, Wanted
@@ -196,4 +197,4 @@ class Loading:
         return original if path is None else str(path)
 
     def _ours(self, value: str) -> bool:
-        return value.startswith(f"{self._shelf.parts.folder}/")
+        return value.startswith(f"{self._shelf.blobs.folder}/")

@@ -2,13 +2,12 @@
 """A model's file: safetensors, known by the SHA-256 of its bytes. Its header is checked, its numbers are not read."""
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from brain_fleet.blobs.store import BlobProblem, digest_of
 from brain_fleet.schema import FormProblem, read_json
 from brain_wire.safe_text import quoted
 
@@ -18,12 +17,11 @@ VALUES = 200_000            # in its header: of some 20,000 tensors
 DIMENSIONS = 64             # of a tensor; nobody's libraries take more
 SUFFIX = ".safetensors"
 OWN = "own"                 # in place of a digest: the weights that come with the region
-PATTERN = "sha256:[0-9a-f]{64}"
 _SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2,
           "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
 
-class ModelProblem(ValueError):
+class ModelProblem(BlobProblem):
     """A model cannot be used; says which, why, and the remedy."""
 
 
@@ -39,19 +37,6 @@ class ModelFile(NamedTuple):
     digest: str
     size: int
     metadata: dict[str, str]
-
-
-def name_of(digest: str) -> str:
-    """Name of the file with that digest."""
-    if not re.fullmatch(PATTERN, digest):
-        raise ModelProblem(f"{quoted(digest)} is no digest; one reads sha256: and 64 digits of base 16")
-    return digest.removeprefix("sha256:")
-
-
-def digest_of(path: Path) -> str:
-    """Digest of a file's bytes. Raises OSError."""
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_model(path: Path) -> ModelFile:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Mapping
 
-from brain_fleet.models.model_file import LARGEST, ModelProblem, check_model
-from brain_fleet.models.parts import PIECE, NoRoom, Parts
+from brain_fleet.blobs.serving import Collection
+from brain_fleet.blobs.store import Blobs, NoRoom
+from brain_fleet.models.model_file import LARGEST, SUFFIX, ModelProblem, check_model
 from brain_fleet.models.statement import read_statement
 from brain_fleet.schema import read_json
 from brain_fleet.state import events
@@ -18,8 +19,8 @@ WAITING = 20        # that have begun to come, and are not whole
 _COLUMNS = ("digest", "region", "size", "signer", "added", "person", "card", "evaluation")
 
 
-class Registry:
-    """Models of a cloud.
+class Registry(Collection):
+    """Models of a cloud, which robots are given.
 
     Args:
         store: its database; the files are in ``models`` beside it.
@@ -28,7 +29,7 @@ class Registry:
 
     def __init__(self, store: Store, authority: bytes | None = None) -> None:
         self._store, self._authority = store, authority
-        self._parts = Parts(store.path.parent / "models")
+        self._blobs = Blobs(store.path.parent / "models", SUFFIX)
 
     def put(self, digest: str, offset: int, data: bytes) -> int:
         """Takes a piece of a file; returns how many bytes have come.
@@ -36,13 +37,13 @@ class Registry:
         Raises:
             ModelProblem: too many have begun to come, or this one is too large. NoRoom.
         """
-        have = self._parts.have(digest)
+        have = self._blobs.have(digest)
         if have + len(data) > LARGEST:
             raise ModelProblem(f"a model has at most {LARGEST} bytes")
-        if not have and data and len(list(self._parts.folder.glob("*.part"))) >= WAITING:
+        if not have and data and len(self._blobs.coming()) >= WAITING:
             raise ModelProblem(f"{WAITING} models have begun to come, and are not whole: finish them, or delete their "
-                               f"files in {self._parts.folder}")
-        return self._parts.put(digest, offset, data) if data else have
+                               f"files in {self._blobs.folder}")
+        return self._blobs.write(digest, offset, data)
 
     def add(self, record: Any, person: str) -> Mapping[str, Any]:
         """Takes a model in whose file has come; returns its statement.
@@ -52,14 +53,14 @@ class Registry:
         """
         stated, signer = read_statement(record, self._authority)
         digest = stated["digest"]
-        path = self._parts.finish(digest, stated["size"])
+        path = self._blobs.finish(digest, stated["size"])
         if path is None:
-            raise ModelProblem(f"of model {digest[:19]} {self._parts.have(digest)} of {stated['size']} bytes have come")
+            raise ModelProblem(f"of model {digest[:19]} {self._blobs.have(digest)} of {stated['size']} bytes have come")
         try:
             check_model(path)
         except ModelProblem:
             if not self.known(digest):
-                self._parts.forget(digest)
+                self._blobs.forget(digest)
             raise
         except OSError as error:
             raise NoRoom(f"cannot read {path}: {error.strerror or error}") from error
@@ -86,7 +87,7 @@ class Registry:
         db.execute("DELETE FROM models WHERE digest = ?", (digest,))
         events.write(db, "", person, f"removed model {digest[:19]} for {region}")
         try:
-            self._parts.forget(digest)
+            self._blobs.forget(digest)
         except OSError as error:
             raise ModelProblem(f"the file of model {digest[:19]} cannot be removed: {error.strerror or error}"
                                ) from None
@@ -127,7 +128,7 @@ class Registry:
             row = db.execute(f"SELECT {', '.join(_COLUMNS)} FROM models WHERE digest = ?", (digest,)).fetchone()
         return dict(zip(_COLUMNS, row))
 
-    def record(self, digest: str) -> dict[str, str]:
+    def about(self, robot: str, digest: str) -> dict[str, str]:
         """Returns the record of a model, for a robot. Raises ModelProblem where there is none."""
         rows = self._store.read("SELECT statement, signature, certificate, card, evaluation FROM models WHERE digest = "
                                 "?", (digest,))
@@ -136,20 +137,15 @@ class Registry:
                                f"FILE`")
         return dict(zip(("statement", "signature", "certificate", "card", "evaluation"), rows[0]))
 
-    def piece(self, digest: str, offset: int) -> bytes:
+    def piece(self, robot: str, digest: str, offset: int) -> bytes:
         """Bytes of a model from ``offset`` on.
 
         Raises:
             ModelProblem: there is no such model, or its file is gone.
         """
-        self.record(digest)
-        path = self._parts.path(digest)
+        self.about(robot, digest)
         try:
-            if path is None:
-                raise FileNotFoundError
-            with path.open("rb") as file:
-                file.seek(offset)
-                return file.read(PIECE)
+            return self._blobs.read(digest, offset)
         except OSError as error:
             raise ModelProblem(f"the cloud has lost the file of model {digest[:19]}; add it again") from error
 

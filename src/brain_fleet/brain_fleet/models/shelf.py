@@ -2,13 +2,12 @@
 """The shelf: models on a robot's disk, within a quota. What is in use, or was before that, is never let go of."""
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from pathlib import Path
 from typing import Iterable
 
+from brain_fleet.blobs.store import Blobs, NoRoom
 from brain_fleet.models.model_file import OWN, SUFFIX
-from brain_fleet.models.parts import PART, NoRoom, Parts
 from brain_fleet.store import Store
 
 QUOTA = 2 * 10**9       # bytes
@@ -21,17 +20,20 @@ class Shelf:
     Args:
         store: its database; the files are in ``models`` beside it.
         quota: bytes that they may take.
+
+    Attributes:
+        blobs: their files.
     """
 
     def __init__(self, store: Store, quota: int = QUOTA) -> None:
-        self._store, self._quota = store, quota
-        self.parts = Parts(store.path.parent / "models")
+        self._store = store
+        self.blobs = Blobs(store.path.parent / "models", SUFFIX, quota, RESERVE)
 
     def path(self, digest: str) -> Path | None:
         """The file of a model that is whole, and was checked; None where there is none."""
         if not self._store.read("SELECT 1 FROM shelf WHERE digest = ?", (digest,)):
             return None
-        return self.parts.path(digest)
+        return self.blobs.path(digest)
 
     def signer(self, digest: str) -> str:
         """Returns who has signed a model that is there; empty: nobody."""
@@ -53,7 +55,7 @@ class Shelf:
         """Lets go of a file that is not what it was. Raises StoreProblem."""
         with self._store.change() as db:
             db.execute("DELETE FROM shelf WHERE digest = ?", (digest,))
-        self.parts.forget(digest)
+        self.blobs.forget(digest)
 
     def make_room(self, digest: str, size: int, wanted: Iterable[str]) -> None:
         """Makes room for a model, by letting go of those that were used longest ago.
@@ -64,38 +66,22 @@ class Shelf:
         Raises:
             NoRoom: what must stay leaves too little. StoreProblem.
         """
-        keep = {digest, *wanted, *self._in_use()}
-        missing = max(0, size - self.parts.have(digest))    # the rest is on the disk already
-        try:
-            sizes = {path: path.stat().st_size for path in self.parts.folder.glob("*")
-                     if path.suffix in (SUFFIX, PART)}
-        except OSError:
-            sizes = {}      # one was let go of while they were counted, or there is no folder yet
-        taken = sum(size for path, size in sizes.items() if path.stem != digest.removeprefix("sha256:"))
-        rows = self._store.read("SELECT digest FROM shelf ORDER BY used")
-        known = {row[0].removeprefix("sha256:") for row in rows}
-        stray = [f"sha256:{path.stem}" for path in sizes if path.stem not in known]    # pieces that nobody waits for
-        for old in [*stray, *(row[0] for row in rows)]:
-            if taken + size <= self._quota and self._free() >= missing + RESERVE:
-                return
-            if old in keep:
-                continue
-            self.lose(old)
-            taken -= sum(size for path, size in sizes.items() if path.stem == old.removeprefix("sha256:"))
-        if taken + size > self._quota:
+        oldest = [row[0] for row in self._store.read("SELECT digest FROM shelf ORDER BY used")]
+        over, lacking = self.blobs.make_room(digest, size, {*wanted, *self._in_use()}, oldest)
+        if gone := [(one,) for one in oldest if self.blobs.path(one) is None]:
+            with self._store.change() as db:
+                db.executemany("DELETE FROM shelf WHERE digest = ?", gone)
+        if over:
             raise NoRoom(f"model {digest[:19]} has {size} bytes, and with those that regions have or had it would be "
-                         f"more than the {self._quota} that models may take; give `brain edge` more with --models-mb")
-        if self._free() < missing + RESERVE:
-            raise NoRoom(f"of model {digest[:19]} {missing} bytes are missing, and the disk of {self.parts.folder} has "
-                         f"{self._free()} left; make room there")
+                         f"more than the {self.blobs.quota} that models may take; give `brain edge` more with "
+                         f"--models-mb")
+        if lacking:
+            raise NoRoom(f"of model {digest[:19]} {size - self.blobs.have(digest)} bytes are missing, and the disk of "
+                         f"{self.blobs.folder} has {self.blobs.free()} left; make room there")
 
     def _in_use(self) -> set[str]:
         return {digest for row in self._store.read("SELECT digest, before FROM loaded") for digest in row
                 if digest != OWN}
-
-    def _free(self) -> int:
-        folder = self.parts.folder
-        return shutil.disk_usage(folder if folder.is_dir() else folder.parent).free
 
 
 class Loaded:

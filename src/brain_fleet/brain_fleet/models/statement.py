@@ -10,7 +10,8 @@ import hashlib
 from pathlib import Path
 from typing import Any, Mapping
 
-from brain_fleet.models.model_file import PATTERN, ModelProblem, json_text
+from brain_fleet.blobs.store import PATTERN
+from brain_fleet.models.model_file import ModelProblem, json_text
 from brain_fleet.schema import FormProblem, check, read_json
 
 FORMAT = 1

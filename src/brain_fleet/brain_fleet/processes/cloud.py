@@ -13,6 +13,8 @@ import zenoh
 from zenoh.handlers import Callback
 
 from brain_fleet.belonging import versions
+from brain_fleet.blobs.carry import MODELS
+from brain_fleet.blobs.serving import Serving
 from brain_fleet.messages import epochs
 from brain_fleet.messages.courier import Courier, Hooks
 from brain_fleet.messages.inbox import Message
@@ -21,7 +23,6 @@ from brain_fleet.messages.reception import Desk, Reception
 from brain_fleet.messages.tally import Tally
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
-from brain_fleet.models.serving import Serving
 from brain_fleet.processes.settings import FROM_CLOUD, software
 from brain_fleet.state import events
 from brain_fleet.state.desired import Desired, hear
@@ -57,7 +58,7 @@ class Cloud:
         authority: certificate of the fleet's, PEM; None: it has no keys.
 
     Attributes:
-        store, outbox, desired, registry, rollouts: its parts.
+        store, outbox, desired, registry, rollouts, blobs: its parts.
         learning: what the fleet learns together; None: nothing.
         began: steady time.
         barred: whether a robot was revoked: nothing of it is taken, whatever the router lets through.
@@ -95,7 +96,8 @@ class Cloud:
         self._tokens = session.zenoh.liveliness().declare_subscriber(
             alive("*"), Callback(self._token, indirect=False), history=True)
         self._courier.start()
-        Serving(session, self.registry, lambda robot: self.barred(robot))
+        self.blobs = Serving(session, lambda robot: self.barred(robot))
+        self.blobs.collections[MODELS] = self.registry
         session.run(self._roll, "rollouts")
         self._own = session.zenoh.liveliness().declare_token(alive(CLOUD))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from brain_fleet.models.model_file import LARGEST, PATTERN, ModelProblem
-from brain_fleet.models.parts import PIECE
+from brain_fleet.blobs.store import PATTERN, PIECE
+from brain_fleet.models.model_file import LARGEST, ModelProblem
 from brain_fleet.models.rollouts import Rollout
 from brain_fleet.models.statement import RECORD
 from brain_fleet.processes.cloud import Cloud

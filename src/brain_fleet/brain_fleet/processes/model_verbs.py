@@ -200,7 +200,7 @@ def _evaluation(path: Path | None, metadata: dict[str, str]) -> str:
 
 def _send(ask: Any, file: Path, digest: str, size: int, quiet: bool) -> int:
     """Sends what the cloud has not got yet; returns how many bytes it had."""
-    from brain_fleet.models.parts import PIECE
+    from brain_fleet.blobs.store import PIECE
 
     began = have = ask("model_put", digest=digest)["have"]
     told = time.monotonic()

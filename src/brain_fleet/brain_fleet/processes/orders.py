@@ -13,6 +13,7 @@ import zenoh
 
 from brain_fleet import audit
 from brain_fleet.belonging import versions
+from brain_fleet.blobs.store import BlobProblem
 from brain_fleet.devices import ordered
 from brain_fleet.jobs.runner import Runner
 from brain_fleet.jobs.served import serve
@@ -20,7 +21,6 @@ from brain_fleet.messages import epochs
 from brain_fleet.messages.answering import answer
 from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.messages.pace import Bucket
-from brain_fleet.models.model_file import ModelProblem
 from brain_fleet.processes import model_orders
 from brain_fleet.processes.cloud import SILENT, Cloud
 from brain_fleet.processes.settings import software
@@ -102,7 +102,7 @@ class Orders:
                 raise FormProblem(f"the answer would have {len(found)} bytes, and at most {ANSWER} are sent")
             query.reply(key, found)
             self._count(order, "done")
-        except (FormProblem, ModelProblem, OutboxFull, StoreProblem) as problem:
+        except (FormProblem, BlobProblem, OutboxFull, StoreProblem) as problem:
             self._refused(order, person, str(problem))
             self._refuse(query, str(problem))
         except Exception as error:  # whatever one order is, the next is taken

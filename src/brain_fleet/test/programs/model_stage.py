@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 from typer.testing import CliRunner
 
-from brain_fleet.models.model_file import digest_of
+from brain_fleet.blobs.store import digest_of
 from brain_runtime.interfaces import GoalStatus
 from brain_wire import Node, messages, open_session
 from brain_wire.qos import LATCHED

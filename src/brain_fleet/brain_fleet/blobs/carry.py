@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries blobs between a robot and its cloud over Zenoh, piece by piece; what has come is gone on from after a cut.
+
+The robot asks on the key with its own name (:func:`brain_security.fleet_keys.blobs`), one question at a time, so it
+works behind any router. A question is a JSON object, :data:`QUESTION`; the bytes of a piece that goes up are its
+attachment. The answer is a piece (``get``), or a JSON object (``about``, ``put``). Each can be asked again without
+harm. An error is a refusal in one line, or :data:`WAIT`.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, ContextManager, Mapping, TypeVar
+
+import zenoh
+from zenoh.handlers import Callback
+
+from brain_fleet.blobs.store import PATTERN, PIECE, BlobProblem, Blobs, NoRoom
+from brain_fleet.messages.pace import RETRY
+from brain_fleet.schema import FormProblem, read_json
+from brain_security.fleet_keys import blobs
+from brain_wire import Session
+from brain_wire.safe_text import quoted
+
+PATIENCE = 15.0         # s for an answer, on a thin link too
+ANSWER = 2 * 2**20      # bytes of an answer
+LONGEST = 4000          # bytes of a question, without its piece
+LARGEST = 8 * 2**30     # bytes of a blob
+LONGEST_WAIT = 60.0     # s that one waits who is told to
+MODELS, CLIPS, LEARNING = "models", "clips", "learning"     # collections
+WAIT = "wait"           # what a robot is told that asks for more than it may just now
+QUESTION: dict[str, Any] = {"type": "object", "required": ["of", "do", "digest"], "properties": {
+    "of": {"type": "string", "pattern": "[a-z]{1,20}"}, "do": {"enum": ["about", "get", "put"]},
+    "digest": {"type": "string", "pattern": PATTERN},
+    "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+    "size": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+    "about": {"type": "object", "maxProperties": 10, "additionalProperties": True}}}
+
+T = TypeVar("T")
+Guard = Callable[[int], ContextManager[object]]     # raises before a byte goes where it may not; given all bytes
+
+
+class NoAnswer(ConnectionError):
+    """The cloud cannot be reached just now."""
+
+
+class NotGiven(RuntimeError):
+    """The cloud is there, and does not give or take it; says why."""
+
+
+def insist(ask: Callable[[], T], tries: int, going: Callable[[], bool] = lambda: True) -> T:
+    """An answer, asked for again through cuts.
+
+    Args:
+        tries: how often.
+        going: whether to go on.
+
+    Raises:
+        NoAnswer: it stayed away through all tries.
+    """
+    failures = 0
+    while True:
+        try:
+            return ask()
+        except NoAnswer:
+            failures += 1
+            if failures >= tries or not going():
+                raise
+            time.sleep(RETRY.delay(failures))
+
+
+class Carrier:
+    """One robot's way to blobs of one collection.
+
+    Args:
+        robot: its name.
+        of: name of the collection.
+        session: open session that reaches the cloud's router; None: there is none yet.
+        patience: s for an answer.
+        tries: of each piece, through cuts.
+    """
+
+    def __init__(self, robot: str, of: str, session: Session | None = None, *, patience: float = PATIENCE,
+                 tries: int = 1) -> None:
+        self._key, self._of, self._patience, self._tries = blobs(robot), of, patience, tries
+        self.session = session
+        self._asked = threading.Event()
+
+    def again(self) -> None:
+        """The cloud is back: it knows nothing of what was asked before the cut."""
+        self._asked.set()
+
+    def about(self, digest: str) -> Any:
+        """Plain values that the cloud tells of a blob. Raises NoAnswer, NotGiven, BlobProblem."""
+        return self._json(insist(lambda: self.ask("about", digest), self._tries), digest)
+
+    def fetch(self, digest: str, size: int, into: Blobs, going: Callable[[], bool] = lambda: True,
+              told: Callable[[int], None] = lambda have: None) -> Path | None:
+        """Fetches what is missing of a blob.
+
+        Args:
+            size: bytes of all of it.
+            going: whether to go on, asked before each piece.
+            told: called with the bytes that have come.
+
+        Returns:
+            The file of the blob; None: it was not to go on.
+
+        Raises:
+            NoAnswer: nobody answers; what has come stays. NotGiven: the cloud refuses, or what has come was torn and
+                is let go of. BlobProblem: it comes otherwise than was said of it. NoRoom: see :class:`Blobs`.
+        """
+        have = into.have(digest)
+        while have < size and going():
+            data = insist(lambda: self.ask("get", digest, offset=have), self._tries, going)
+            if not 0 < len(data) <= min(4 * PIECE, size - have):
+                raise BlobProblem(f"{digest[:19]} comes otherwise than was said of it: {len(data)} bytes after {have} "
+                                  f"of {size}")
+            have = into.write(digest, have, data)
+            told(have)
+        try:
+            return into.finish(digest, size)
+        except NoRoom:
+            raise
+        except BlobProblem as problem:
+            # a disk, or the way, has torn it: that is no fault of the blob's
+            raise NotGiven(f"{problem}, and fetched anew") from None
+
+    def hand_in(self, digest: str, size: int, file: BinaryIO, about: Mapping[str, Any],
+                going: Callable[[], bool] = lambda: True,
+                guard: Guard = lambda size: contextlib.nullcontext()) -> dict[str, Any]:
+        """Hands a blob to the cloud, from where that has it; again and again the same one goes once.
+
+        Args:
+            size: bytes of ``file``.
+            about: plain values of few bytes, for the collection.
+            going: whether to go on, asked before each piece.
+            guard: allows it, before the first byte goes, or raises.
+
+        Returns:
+            The last answer: ``have`` is ``size`` where all has come.
+
+        Raises:
+            NoAnswer: nobody answers. NotGiven: the cloud takes no more. OSError: the file cannot be read.
+            What ``guard`` raises.
+        """
+        with guard(size):
+            have, data, sent, found = 0, b"", 0, {"have": 0}
+            while going():
+                question = {"offset": have, "size": size, "about": dict(about)}
+                found = self._json(insist(lambda: self.ask("put", digest, data, **question),    # noqa: B023 - at once
+                                          self._tries, going), digest)
+                if not isinstance(found, dict) or not isinstance(found.get("have"), int):
+                    raise NotGiven("the cloud answers otherwise than a cloud of this version")
+                if "wait_s" in found:
+                    time.sleep(min(float(found["wait_s"]), LONGEST_WAIT))
+                elif found["have"] >= size:
+                    break
+                have = max(0, found["have"])
+                file.seek(have)
+                data = file.read(min(PIECE, size - have))   # it may grow meanwhile
+                sent += len(data)
+                if not data:
+                    raise NotGiven(f"the file has become shorter while it was sent: {have} of {size} bytes are there")
+                if sent > 2 * size + PIECE:     # no more leaves than the guard was told of, but for what was lost
+                    raise NotGiven("the cloud does not keep what it is sent")
+            return found
+
+    def _json(self, answer: bytes, digest: str) -> Any:
+        try:
+            return read_json(answer, ANSWER)
+        except FormProblem as problem:
+            raise BlobProblem(f"what the cloud says of {digest[:19]} does not read: {problem}") from None
+
+    def ask(self, do: str, digest: str, data: bytes = b"", **more: Any) -> bytes:
+        """Asks once.
+
+        Raises:
+            NoAnswer: nothing just now. NotGiven: it is refused. BlobProblem: the answer is too large.
+        """
+        if self.session is None:
+            raise NoAnswer("there is no link to the cloud")
+        came: list[zenoh.Reply] = []
+        done = self._asked = threading.Event()
+        try:
+            self.session.zenoh.get(
+                self._key, handler=Callback(came.append, done.set, indirect=False), attachment=data or None,
+                payload=json.dumps({"of": self._of, "do": do, "digest": digest, **more}).encode(),
+                target=zenoh.QueryTarget.ALL, timeout=self._patience, consolidation=zenoh.ConsolidationMode.NONE)
+        except zenoh.ZError as error:
+            raise NoAnswer(f"the cloud cannot be asked ({quoted(str(error)[:80])})") from error
+        done.wait(self._patience)   # or until the cloud is back
+        for reply in list(came):
+            if reply.ok is not None:
+                if len(reply.ok.payload) > ANSWER:
+                    raise BlobProblem(f"the cloud answers with {len(reply.ok.payload)} bytes")
+                return reply.ok.payload.to_bytes()
+            why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
+            if why not in (b"", b"Timeout", WAIT.encode()):
+                raise NotGiven(f"the cloud refuses: {quoted(why.decode('utf-8', 'replace'))}")
+        raise NoAnswer("no cloud answers")
