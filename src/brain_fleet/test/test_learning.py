@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import signal
 import threading
@@ -18,14 +19,18 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_fleet.checks.relay import Relay
-from brain_fleet.federated import aggregator, frames, participant
+from brain_fleet.blobs import carry
+from brain_fleet.blobs.store import PIECE, Blobs
+from brain_fleet.federated import aggregator, participant, said
 from brain_fleet.federated.aggregator import Aggregator
-from brain_fleet.federated.frames import CHUNK
 from brain_fleet.federated.learner import LearnerProblem, make
-from brain_fleet.federated.participant import Made, NoAnswer, Participant, Turned, TurnedAway
+from brain_fleet.federated.participant import Made, Participant, Turned
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
+from brain_fleet.federated.said import CHUNK
 from brain_fleet.federated.weights import digest, pack
+from brain_fleet.messages import question
+from brain_fleet.messages.question import NoAnswer, NotGiven
 from brain_fleet.processes.settings import ZENOH
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
@@ -33,7 +38,7 @@ from brain_wire import Session, open_session
 from brain_wire.router import Router, free_port
 from brain_wire.wakeup import Flag
 
-LARGE = CHUNK // 2      # numbers: several chunks
+LARGE = CHUNK // 2      # numbers: several pieces, and several chunks of the release before
 PATIENCE = 1.0          # s for an answer; what was cut is asked again
 
 
@@ -105,8 +110,7 @@ def test_robots_that_hand_in_together_wait_for_room_and_do_not_take_it_from_each
         task = tasks[robot]
         head = {"from": robot, "do": "put", "run": task.run, "round": task.attempt, "version": task.version,
                 "digest": digest(data), "size": len(data), "offset": offset, "examples": 1}
-        frame = frames.Frame(head, data[offset:offset + CHUNK])
-        return frames.read(cloud.aggregator._answer(robot, frame), "reply").head
+        return cloud.aggregator._answer(robot, said.Said(head, data[offset:offset + CHUNK], True))[0]
 
     first = puts("robot1", 0)["have"]
     assert 0 < first < len(data)
@@ -148,26 +152,29 @@ def test_weights_of_several_chunks_come_through_cuts_in_every_phase(cloud):
     turned(robot, Turned.TAKEN)
     assert learner.fits == 1 and cloud.rounds.model["w"][:2].tolist() == [2.0, 3.0]
     # While weights are fetched, and while they are handed in: at every question, before it and before its answer.
-    ask, asked = robot._ask, Counter()
+    ask, asked = question.ask, Counter()
 
-    def cut_often(head: dict[str, Any], data: bytes = b"") -> Any:
-        place = head["do"], head.get("offset")
+    def cut_often(session: Session, key: str, payload: bytes, *more: Any, **words: Any) -> bytes:
+        head = json.loads(payload)
+        place = key.rpartition("/")[2], head["do"], head.get("offset")
         asked[place] += 1
         if asked[place] == 1:
             cloud.relay.cut()
-        found = ask(head, data)
+        found = ask(session, key, payload, *more, **words)
         if asked[place] == 2:
             cloud.relay.cut()
             raise NoAnswer("the answer was lost on its way")
         return found
 
     learner.during = lambda: None
-    robot._ask = cut_often
-    turned(robot, Turned.TAKEN)
-    assert {("task", None), ("get", 0), ("get", CHUNK), ("put", 0), ("put", CHUNK), ("put", 2 * CHUNK)} <= asked.keys()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(question, "ask", cut_often)
+        turned(robot, Turned.TAKEN)
+    size = len(pack({"w": np.zeros(LARGE, np.float32)}))
+    assert {("learn", "task", None), ("learn", "put", None)} <= asked.keys()
+    assert {("blobs", do, place) for do in ("get", "put") for place in range(0, size, PIECE)} <= asked.keys()
     assert cloud.relay.cuts >= 5 and cloud.rounds.status()["version"] == 2
     # The cloud cannot be reached at all for a while; the robot's loop waits, and then does its part.
-    robot._ask = ask
     cloud.relay.cut(stay=True)
     stop = Flag()
     running = threading.Thread(target=robot.run, args=(stop,))
@@ -202,12 +209,12 @@ def test_a_robot_that_is_cut_off_goes_on_learning_and_what_it_made_is_merged_onc
         learner.during = lambda: None
         ask, lost, put_off = robot._ask, [], []
 
-        def lose(head: dict[str, Any], data: bytes = b"") -> Any:
-            if head["do"] == "put" and not data and not put_off:
+        def lose(head: dict[str, Any]) -> Any:
+            if head["do"] == "put" and learner.fits == 5 and head["digest"] == lost[0]["digest"] and not put_off:
                 put_off.append(head)    # whether it was taken the cloud cannot say just now
-                return frames.Frame({"format": 1, "wait_s": 0.01})
-            found = ask(head, data)
-            if found.head.get("taken") and not lost:
+                return {"format": 1, "wait_s": 0.01}
+            found = ask(head)
+            if found.get("taken") and not lost:
                 lost.append(head)
                 cloud.relay.cut(stay=True)
                 raise NoAnswer("the answer was lost on its way")
@@ -227,14 +234,14 @@ def test_an_update_that_the_cloud_takes_for_no_question_is_not_kept_for_ever(clo
     learner.fit = lambda *words: (*fit(*words)[:2], {"a name that is none": 0.5})   # type: ignore[method-assign]
     robot = cloud.robot("robot1", learner)
     turned(robot, Turned.REFUSED)
-    assert "refused a question" in robot.why
+    assert "the cloud refuses" in robot.why and "a field of metrics must read" in robot.why
     learner.fit = fit       # type: ignore[method-assign]
     turned(robot, Turned.TAKEN)
 
 
 def test_a_round_ends_at_its_deadline_though_nobody_asks_any_more(tmp_path):
     with contextlib.closing(Cloud(tmp_path, deadline_s=1)) as cloud:
-        assert "digest" in cloud.robot("robot1", Line())._ask({"do": "task", "learners": ["line"]}).head
+        assert "digest" in cloud.robot("robot1", Line())._ask({"do": "task", "learners": ["line"]})
         while not (history := cloud.rounds.status()["history"]):
             time.sleep(0.05)    # or the test's time is over
     assert (history[0]["ended"], history[0]["missing"]) == ("too few", ["robot1"])
@@ -244,20 +251,23 @@ def test_who_sends_too_much_is_told_to_wait_a_minute_at_most(tmp_path, monkeypat
     monkeypatch.setattr(aggregator, "BYTES", 1000.0)
     with contextlib.closing(Cloud(tmp_path)) as cloud:
         robot = cloud.robot("robot1", Line())
-        with pytest.raises(TurnedAway, match="run is missing"):
-            robot._ask({"do": "put"}, bytes(CHUNK))
-        assert robot._ask({"do": "put"}).head["wait_s"] == 60.0
+        with pytest.raises(NotGiven, match="run is missing"):
+            robot._ask({"do": "put", "why": "x" * 200, "digest": "0" * 64})
+        cloud.aggregator._buckets.of("robot1").take(10**6)
+        assert robot._ask({"do": "put"})["wait_s"] == 60.0
 
 
 def test_what_is_hostile_costs_at_most_itself(cloud):
     session = cloud.session("robot1")
 
     def ask(head: Any, data: bytes = b"", key: str = learn("robot1"), raw: bytes | None = None) -> Any:
-        payload = frames.write(head, data) if raw is None else raw
+        payload = said.write(head, data, framed=bool(data)) if raw is None else raw
         for reply in session.zenoh.get(key, payload=payload, timeout=5.0, target=zenoh.QueryTarget.ALL):
             if reply.ok is None:
                 return reply.err.payload.to_bytes().decode()
-            return frames.read(reply.ok.payload.to_bytes(), "reply").head
+            found = said.read(reply.ok.payload.to_bytes(), "reply")
+            assert found.framed == bool(data)
+            return found.head
         return None
 
     me = {"from": "robot1"}
@@ -267,10 +277,10 @@ def test_what_is_hostile_costs_at_most_itself(cloud):
     for found, why in (
             (ask({"from": "robot2", "do": "task"}), "each speaks for itself only"),
             (ask({**me, "do": "task"}, key="brain_fleet/Robot/learn"), "is no robot's key"),
-            (ask(None, raw=b""), "no frame"), (ask(None, raw=b"\xff\xff\xff\xff{}"), "no frame"),
+            (ask(None, raw=b""), "nor a frame"), (ask(None, raw=b"\xff\xff\xff\xff{}"), "nor a frame"),
             (ask(None, raw=b"\0\0\0\2[]"), "must be an object"), (ask({**me, "do": "steal"}), "must be one of"),
             (ask({**me, "do": "task", "format": 2}), "is of format 2"), (ask({**me, "do": "put"}), "run is missing"),
-            (ask({**put, "offset": -1}), "at least 0"), (ask(put, bytes(CHUNK + frames.HEAD)), "at most"),
+            (ask({**put, "offset": -1}), "at least 0"), (ask(put, bytes(CHUNK + said.HEAD)), "at most"),
             (ask({**put, "metrics": {"a": 10**400}}), "64 bits")):
         assert isinstance(found, str) and why in found, (found, why)
     assert "needs the learner line" in ask({**me, "do": "task", "learners": ["other"]})["why"]
@@ -350,19 +360,20 @@ def test_a_learner_that_is_not_there_is_named_with_its_remedy():
         make("lines", [], "self", 0)
 
 
-def test_what_is_no_frame_is_named():
-    whole = frames.write({"wait_s": 1.0}, b"data")
-    assert frames.read(whole, "reply").data == b"data"
-    for payload in (b"", whole[:3], whole[:10], (frames.HEAD + 1).to_bytes(4, "big") + bytes(frames.HEAD + 1)):
-        with pytest.raises(FormProblem, match="it is no frame"):
-            frames.read(payload, "reply")
+def test_what_is_neither_an_object_nor_a_frame_is_named():
+    whole = said.write({"wait_s": 1.0}, b"data", framed=True)
+    assert said.read(whole, "reply") == ({"format": 1, "wait_s": 1.0}, b"data", True)
+    assert said.read(said.write({"wait_s": 1.0}), "reply") == ({"format": 1, "wait_s": 1.0}, b"", False)
+    for payload in (b"", whole[:3], whole[:10], (said.HEAD + 1).to_bytes(4, "big") + bytes(said.HEAD + 1)):
+        with pytest.raises(FormProblem, match="it is neither an object nor a frame"):
+            said.read(payload, "reply")
 
 
 def asking(*heads: dict[str, Any]) -> Participant:
     """A robot whose cloud answers with these heads, without data."""
     answers = iter(heads)
     robot = object.__new__(Participant)
-    robot._insist = lambda *_, **__: frames.Frame(next(answers), b"")
+    robot._insist = lambda *_: next(answers)
     return robot
 
 
@@ -376,8 +387,64 @@ def test_a_robot_asks_a_cloud_that_can_say_nothing_yet_after_the_wait_that_it_to
     assert waits == [2.5, 4.0] * 2
 
 
-@pytest.mark.parametrize(("head", "why"), [
-    ({"refused": "not yours"}, "not yours"), ({"why": "another round"}, "another round"), ({}, "nothing came")])
-def test_a_robot_that_gets_no_weights_says_why(head, why):
-    robot = asking(head)
-    assert robot._fetch({"digest": "0", "size": 4}, Flag()) is None and robot.why == why
+def test_weights_that_are_others_meanwhile_are_said_and_what_has_come_of_them_stays_after_a_kill(cloud, tmp_path):
+    session, folder = cloud.session("robot1"), tmp_path / "weights"
+    first = Participant(session, "robot1", "line", Line(), patience=PATIENCE, folder=folder)
+    head = first._ask({"do": "task", "learners": ["line"]})
+    named, data = f"sha256:{head['digest']}", cloud.rounds.weights(head["digest"])
+    Blobs(folder).write(named, 0, data[:2 * PIECE])     # of a process that was killed
+    asked: list[int] = []
+    piece = cloud.aggregator.piece
+    cloud.aggregator.piece = lambda robot, digest, offset: asked.append(offset) or piece(robot, digest, offset)
+    assert first._fetch(head, Flag())["w"].tolist() == list(range(LARGE))
+    assert min(asked) == 2 * PIECE
+    assert first._fetch({**head, "digest": "0" * 64}, Flag()) is None and "others meanwhile" in first.why
+    assert Blobs(folder).sizes() == {}      # nobody trains from the ones before any more
+
+
+def test_an_update_goes_on_where_it_was_after_the_cloud_was_killed(tmp_path, monkeypatch):
+    monkeypatch.delenv("BRAIN_ROUTER", raising=False)
+    data = pack({"w": np.ones(LARGE, dtype=np.float32)})
+    with contextlib.closing(Cloud(tmp_path)) as cloud:
+        task = cloud.rounds.task("robot1", ("line",))
+        about = {"run": task.run, "round": task.attempt, "version": task.version}
+        have = cloud.aggregator.take("robot1", f"sha256:{digest(data)}", 0, task.size, data[:PIECE], about)["have"]
+        assert have == PIECE
+        for wrong, why in (({}, "about.run is missing"), ({**about, "run": 7}, "about.run must be a string")):
+            with pytest.raises(FormProblem, match=why):
+                cloud.aggregator.take("robot2", f"sha256:{'0' * 64}", 0, task.size, b"", wrong)
+        for size, what, why in ((5, about, "weights of this network have"), (task.size, {**about, "round": 99}, "late")):
+            with pytest.raises(carry.BlobProblem, match=why):
+                cloud.aggregator.take("robot2", f"sha256:{'0' * 64}", 0, size, b"", what)
+    with contextlib.closing(Cloud(tmp_path)) as cloud:
+        head = {"from": "robot1", "do": "put", **about, "digest": digest(data), "size": len(data), "examples": 1}
+        assert cloud.aggregator._answer("robot1", said.Said(head))[0] == {"have": PIECE}
+        session = cloud.session("robot1")
+        carry.Carrier("robot1", carry.LEARNING, session, tries=60).hand_in(
+            f"sha256:{digest(data)}", len(data), io.BytesIO(data), about)
+        assert cloud.aggregator._answer("robot1", said.Said(head))[0]["taken"]
+        assert not list(cloud.rounds.folder.glob("coming/*"))
+        assert cloud.rounds.status()["history"][0]["updates"] == {"robot1": digest(data)}
+
+
+def test_a_robot_of_the_release_before_learns_in_frames(cloud):
+    """It asks on one key for all, with weights behind the object, and is answered so."""
+    session = cloud.session("robot1")
+
+    def ask(head: dict[str, Any], data: bytes = b"") -> said.Said:
+        payload = said.write({"from": "robot1", **head}, data, framed=True)
+        return said.read(question.ask(session, learn("robot1"), payload, 30.0), "reply")
+
+    task = ask({"do": "task", "learners": ["line"]}).head
+    data = b""
+    while len(data) < task["size"]:
+        data += ask({"do": "get", "digest": task["digest"], "offset": len(data)}).data
+    assert digest(data) == task["digest"]
+    new = pack({"w": np.arange(LARGE, dtype=np.float32) + np.float32(2.0)})
+    put = {"do": "put", "run": task["run"], "round": task["round"], "version": task["version"], "digest": digest(new),
+           "size": len(new), "examples": 10, "metrics": {"loss": 0.5}}
+    offset, found = 0, {}
+    while not found.get("taken"):
+        found = ask({**put, "offset": offset}, new[offset:offset + CHUNK]).head
+        offset = found["have"]
+    assert cloud.rounds.model["w"][:2].tolist() == [2.0, 3.0]

@@ -4,72 +4,38 @@
 The robot asks on the key with its own name (:func:`brain_security.fleet_keys.blobs`), one question at a time, so it
 works behind any router. A question is a JSON object, :data:`QUESTION`; the bytes of a piece that goes up are its
 attachment. The answer is a piece (``get``), or a JSON object (``about``, ``put``). Each can be asked again without
-harm. An error is a refusal in one line, or :data:`WAIT`.
+harm. An error is a refusal in one line, or :data:`brain_fleet.messages.question.WAIT`.
 """
 from __future__ import annotations
 
 import contextlib
 import json
 import threading
-import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, ContextManager, Mapping, TypeVar
-
-import zenoh
-from zenoh.handlers import Callback
+from typing import Any, BinaryIO, Callable, ContextManager, Mapping
 
 from brain_fleet.blobs.store import PATTERN, PIECE, BlobProblem, Blobs, NoRoom
-from brain_fleet.messages.pace import RETRY
-from brain_fleet.schema import FormProblem, read_json
+from brain_fleet.messages import question
+from brain_fleet.messages.question import NoAnswer, NotGiven, insist, rest
+from brain_fleet.schema import FormProblem, check, read_json
 from brain_security.fleet_keys import blobs
 from brain_wire import Session
-from brain_wire.safe_text import quoted
 
 PATIENCE = 15.0         # s for an answer, on a thin link too
-ANSWER = 2 * 2**20      # bytes of an answer
 LONGEST = 4000          # bytes of a question, without its piece
 LARGEST = 8 * 2**30     # bytes of a blob
 LONGEST_WAIT = 60.0     # s that one waits who is told to
 MODELS, CLIPS, LEARNING = "models", "clips", "learning"     # collections
-WAIT = "wait"           # what a robot is told that asks for more than it may just now
 QUESTION: dict[str, Any] = {"type": "object", "required": ["of", "do", "digest"], "properties": {
     "of": {"type": "string", "pattern": "[a-z]{1,20}"}, "do": {"enum": ["about", "get", "put"]},
     "digest": {"type": "string", "pattern": PATTERN},
     "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "size": {"type": "integer", "minimum": 0, "maximum": LARGEST},
     "about": {"type": "object", "maxProperties": 10, "additionalProperties": True}}}
+TAKEN: dict[str, Any] = {"type": "object", "required": ["have"], "additionalProperties": True, "properties": {
+    "have": {"type": "integer", "minimum": 0}, "wait_s": {"type": "number", "minimum": 0}}}
 
-T = TypeVar("T")
 Guard = Callable[[int], ContextManager[object]]     # raises before a byte goes where it may not; given all bytes
-
-
-class NoAnswer(ConnectionError):
-    """The cloud cannot be reached just now."""
-
-
-class NotGiven(RuntimeError):
-    """The cloud is there, and does not give or take it; says why."""
-
-
-def insist(ask: Callable[[], T], tries: int, going: Callable[[], bool] = lambda: True) -> T:
-    """An answer, asked for again through cuts.
-
-    Args:
-        tries: how often.
-        going: whether to go on.
-
-    Raises:
-        NoAnswer: it stayed away through all tries.
-    """
-    failures = 0
-    while True:
-        try:
-            return ask()
-        except NoAnswer:
-            failures += 1
-            if failures >= tries or not going():
-                raise
-            time.sleep(RETRY.delay(failures))
 
 
 class Carrier:
@@ -94,7 +60,7 @@ class Carrier:
         self._asked.set()
 
     def about(self, digest: str) -> Any:
-        """Plain values that the cloud tells of a blob. Raises NoAnswer, NotGiven, BlobProblem."""
+        """Plain values that the cloud tells of a blob. Raises NoAnswer, NotGiven, BlobProblem (it does not read)."""
         return self._json(insist(lambda: self.ask("about", digest), self._tries), digest)
 
     def fetch(self, digest: str, size: int, into: Blobs, going: Callable[[], bool] = lambda: True,
@@ -144,22 +110,20 @@ class Carrier:
             The last answer: ``have`` is ``size`` where all has come.
 
         Raises:
-            NoAnswer: nobody answers. NotGiven: the cloud takes no more. OSError: the file cannot be read.
-            What ``guard`` raises.
+            NoAnswer: nobody answers. NotGiven: the cloud takes no more. BlobProblem: its answer does not read.
+            OSError: the file cannot be read. What ``guard`` raises.
         """
         with guard(size):
             have, data, sent, found = 0, b"", 0, {"have": 0}
             while going():
-                question = {"offset": have, "size": size, "about": dict(about)}
-                found = self._json(insist(lambda: self.ask("put", digest, data, **question),    # noqa: B023 - at once
-                                          self._tries, going), digest)
-                if not isinstance(found, dict) or not isinstance(found.get("have"), int):
-                    raise NotGiven("the cloud answers otherwise than a cloud of this version")
+                asked = {"offset": have, "size": size, "about": dict(about)}
+                found = self._json(insist(lambda: self.ask("put", digest, data, **asked),   # noqa: B023 - at once
+                                          self._tries, going), digest, TAKEN)
                 if "wait_s" in found:
-                    time.sleep(min(float(found["wait_s"]), LONGEST_WAIT))
+                    rest(min(found["wait_s"], LONGEST_WAIT), going)
                 elif found["have"] >= size:
                     break
-                have = max(0, found["have"])
+                have = found["have"]
                 file.seek(have)
                 data = file.read(min(PIECE, size - have))   # it may grow meanwhile
                 sent += len(data)
@@ -169,9 +133,12 @@ class Carrier:
                     raise NotGiven("the cloud does not keep what it is sent")
             return found
 
-    def _json(self, answer: bytes, digest: str) -> Any:
+    def _json(self, answer: bytes, digest: str, schema: Mapping[str, Any] | None = None) -> Any:
         try:
-            return read_json(answer, ANSWER)
+            found = read_json(answer, question.LARGEST)
+            if schema is not None:
+                check(found, schema)
+            return found
         except FormProblem as problem:
             raise BlobProblem(f"what the cloud says of {digest[:19]} does not read: {problem}") from None
 
@@ -179,26 +146,11 @@ class Carrier:
         """Asks once.
 
         Raises:
-            NoAnswer: nothing just now. NotGiven: it is refused. BlobProblem: the answer is too large.
+            NoAnswer: nothing just now. NotGiven: it is refused.
         """
         if self.session is None:
             raise NoAnswer("there is no link to the cloud")
-        came: list[zenoh.Reply] = []
-        done = self._asked = threading.Event()
-        try:
-            self.session.zenoh.get(
-                self._key, handler=Callback(came.append, done.set, indirect=False), attachment=data or None,
-                payload=json.dumps({"of": self._of, "do": do, "digest": digest, **more}).encode(),
-                target=zenoh.QueryTarget.ALL, timeout=self._patience, consolidation=zenoh.ConsolidationMode.NONE)
-        except zenoh.ZError as error:
-            raise NoAnswer(f"the cloud cannot be asked ({quoted(str(error)[:80])})") from error
-        done.wait(self._patience)   # or until the cloud is back
-        for reply in list(came):
-            if reply.ok is not None:
-                if len(reply.ok.payload) > ANSWER:
-                    raise BlobProblem(f"the cloud answers with {len(reply.ok.payload)} bytes")
-                return reply.ok.payload.to_bytes()
-            why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
-            if why not in (b"", b"Timeout", WAIT.encode()):
-                raise NotGiven(f"the cloud refuses: {quoted(why.decode('utf-8', 'replace'))}")
-        raise NoAnswer("no cloud answers")
+        self._asked = threading.Event()
+        return question.ask(self.session, self._key, json.dumps({"of": self._of, "do": do, "digest": digest, **more}
+                                                                ).encode(), self._patience, attachment=data or None,
+                            done=self._asked)

@@ -12,9 +12,10 @@ from typing import Any, Callable, Mapping
 
 import zenoh
 
-from brain_fleet.blobs.carry import LARGEST, LONGEST, MODELS, QUESTION, WAIT
+from brain_fleet.blobs.carry import LARGEST, LONGEST, MODELS, QUESTION
 from brain_fleet.blobs.store import PATTERN, PIECE, BlobProblem
 from brain_fleet.messages.answering import Buckets, answer
+from brain_fleet.messages.question import WAIT
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_fleet.store import StoreProblem
 from brain_security.fleet_keys import blobs, models, robot_of

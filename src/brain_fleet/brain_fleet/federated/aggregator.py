@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregator on the wire: one thread in the cloud that answers robots, and ends rounds when that is due.
+"""The aggregator on the wire: it answers robots, takes in their weights, and ends rounds when that is due.
 
 The key on which a robot asks has its name in it, and the cloud's router lets each certificate use its own key alone: so
 what names another sender than its key is refused, and no robot can hand in, or decline, for another.
@@ -7,20 +7,23 @@ what names another sender than its key is refused, and no robot can hand in, or 
 from __future__ import annotations
 
 import logging
+import shutil
+import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import zenoh
 
-from brain_fleet.federated import frames
-from brain_fleet.federated.frames import CHUNK, Frame
+from brain_fleet.blobs.carry import LEARNING
+from brain_fleet.blobs.serving import Collection, Serving
+from brain_fleet.blobs.store import PIECE, SHA256, BlobProblem, Blobs, NoRoom
+from brain_fleet.federated import said
 from brain_fleet.federated.records import RecordsProblem
 from brain_fleet.federated.rounds import Refused, Rounds, Task
-from brain_fleet.federated.weights import digest
+from brain_fleet.federated.said import CHUNK, Said
 from brain_fleet.messages.answering import Buckets, answer
-from brain_fleet.schema import FormProblem
+from brain_fleet.schema import FormProblem, check, load_schema
 from brain_security.fleet_keys import learn, robot_of
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
@@ -28,7 +31,8 @@ from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.safe_text import quoted
 
 BYTES = 20e6            # a second that one robot may hand in, and twice that at once
-PARTLY = 64             # updates that have come in part; the memory that they take is bounded by it
+COMING = "coming"       # the folder of updates that have come in part
+PARTLY = 64             # of them; the disk that they take is bounded by it
 SILENT = 30.0           # s after which one of which no more came makes room for another
 ROBOTS = 20_000         # whose rates are kept
 AGAIN = 2.0             # s after which a robot is to try again that cannot be served just now
@@ -37,29 +41,27 @@ log = logging.getLogger("brain.learning")
 limited_log = RateLimitedLog(log)
 
 
-@dataclass
-class _Partly:
-    """Update that has come in part: digest and round, and its bytes so far."""
-
-    named: tuple[str, int]
-    came: float = field(default_factory=time.monotonic)
-    data: bytearray = field(default_factory=bytearray)
-
-
-class Aggregator:
+class Aggregator(Collection):
     """Answers robots until the session is closed.
 
     Args:
         session: open session, in which or beside which a router runs that robots reach.
         rounds: the training.
         barred: whether a robot was revoked, and is not answered.
+        blobs: by which weights are carried; None: one of its own.
     """
 
-    def __init__(self, session: Session, rounds: Rounds, barred: Callable[[str], bool] = lambda robot: False) -> None:
+    def __init__(self, session: Session, rounds: Rounds, barred: Callable[[str], bool] = lambda robot: False,
+                 blobs: Serving | None = None) -> None:
         self._session, self._rounds, self._barred = session, rounds, barred
-        self._partly: OrderedDict[str, _Partly] = OrderedDict()
+        self._folder, self._lock = rounds.folder / COMING, threading.RLock()
+        # Updates that have come in part: by robot, when a part came the last time, and where. Two threads take them.
+        self._coming: OrderedDict[str, tuple[float, Blobs]] = OrderedDict()
+        for folder in sorted(self._folder.glob("*"))[:PARTLY]:      # of before a kill
+            self._coming[folder.name] = time.monotonic(), Blobs(folder)
         self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
-        answer(session, learn("*"), frames.LONGEST, self._serve, "learning", limited_log)
+        (blobs or Serving(session, barred)).collections[LEARNING] = self
+        answer(session, learn("*"), said.LONGEST, self._serve, "learning", limited_log)
         session.run(self._watch, "learning rounds")
 
     def _watch(self) -> None:
@@ -84,95 +86,158 @@ class Aggregator:
             bucket = self._buckets.of(robot)
             held = bucket.wait()
             if held > 0.0:
-                query.reply(key, frames.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"}))
+                query.reply(key, said.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"},
+                                            framed=data[:1] != b"{"))
                 return
             bucket.take(len(data))
-            frame = frames.read(data, "question")
-            if frame.head["from"] != robot:
-                raise FormProblem(f"it says that it is from {frame.head['from']}, on the key of {robot}: each speaks "
-                                  f"for itself only")
-            found = self._answer(robot, frame)
+            question = said.read(data, "question")
+            if question.head["from"] != robot:
+                raise FormProblem(f"it says that it is from {question.head['from']}, on the key of {robot}: each "
+                                  f"speaks for itself only")
+            found, weights = self._answer(robot, question)
         except FormProblem as problem:
             limited_log(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
             query.reply_err(clip_utf8(str(problem), 500))
             return
-        query.reply(key, found)
+        query.reply(key, said.write(found, weights, question.framed))
 
-    def _answer(self, robot: str, frame: Frame) -> bytes:
-        do = {"task": self._task, "get": self._get, "put": self._put, "decline": self._decline}[frame.head["do"]]
+    def _answer(self, robot: str, question: Said) -> tuple[dict[str, Any], bytes]:
+        """Answer, and the weights that go with it in a frame."""
+        do = question.head["do"]
         try:
-            return do(robot, frame)
+            if do == "get":
+                return self._get(question)
+            return {"task": self._task, "put": self._put, "decline": self._decline}[do](robot, question), b""
         except Refused as problem:
-            self._partly.pop(robot, None)
-            return frames.write({"refused": str(problem)[:500]})
-        except RecordsProblem as problem:
+            self._drop(robot)
+            return {"refused": str(problem)[:500]}, b""
+        except (RecordsProblem, NoRoom) as problem:
             limited_log("records", str(problem))
-            return frames.write({"wait_s": AGAIN, "why": "the cloud cannot write to its disk just now"})
+            return {"wait_s": AGAIN, "why": "the cloud cannot write to its disk just now"}, b""
 
-    def _task(self, robot: str, frame: Frame) -> bytes:
-        found = self._rounds.task(robot, tuple(frame.head.get("learners", ())))
+    def _task(self, robot: str, question: Said) -> dict[str, Any]:
+        found = self._rounds.task(robot, tuple(question.head.get("learners", ())))
         if isinstance(found, Task):
-            return frames.write({"run": found.run, "round": found.attempt, "version": found.version, "digest":
-                                 found.digest, "size": found.size, "left_s": found.left_s, "learner": found.learner,
-                                 "config": dict(found.config)})
-        return frames.write({"wait_s": found.seconds, "why": found.why, "over": found.over})
+            return {"run": found.run, "round": found.attempt, "version": found.version, "digest": found.digest,
+                    "size": found.size, "left_s": found.left_s, "learner": found.learner,
+                    "config": dict(found.config)}
+        return {"wait_s": found.seconds, "why": found.why, "over": found.over}
 
-    def _get(self, robot: str, frame: Frame) -> bytes:
-        head = _needs(frame, "digest", "offset")
-        data = self._rounds.weights(head["digest"])
+    def _get(self, question: Said) -> tuple[dict[str, Any], bytes]:
+        """Weights in a frame, for a robot of the release before."""
+        head = _needs(question, "digest", "offset")
+        data = self._weights(head["digest"])
+        return {"size": len(data)}, data[head["offset"]:head["offset"] + CHUNK] if question.framed else b""
+
+    def _weights(self, named: str) -> bytes:
+        data = self._rounds.weights(named)
         if data is None:
             raise Refused("the weights are others meanwhile")
-        return frames.write({"size": len(data)}, data[head["offset"]:head["offset"] + CHUNK])
+        return data
 
-    def _put(self, robot: str, frame: Frame) -> bytes:
-        head = _needs(frame, "run", "round", "version", "digest", "size", "offset", "examples")
+    def _put(self, robot: str, question: Said) -> dict[str, Any]:
+        head = _needs(question, "run", "round", "version", "digest", "size", "examples")
         if self._rounds.taken(robot, head["digest"], head["round"], head["version"]):
-            return frames.write({"taken": True})
-        size = self._rounds.expected(head["run"], head["round"], head["version"])
-        if head["size"] != size:
-            raise Refused(f"it has {head['size']} bytes, and the weights of this network have {size}")
-        named = head["digest"], head["round"]
-        partly = self._partly.get(robot)
-        if partly is None and not self._room():
-            return frames.write({"wait_s": AGAIN, "why": f"{PARTLY} robots hand in just now"})
-        if partly is None or partly.named != named:
-            partly = self._partly[robot] = _Partly(named)
-        self._partly.move_to_end(robot)
-        partly.came = time.monotonic()
-        if head["offset"] == len(partly.data):
-            if len(partly.data) + len(frame.data) > size:
-                raise Refused(f"more than {size} bytes came")
-            partly.data += frame.data
-        if len(partly.data) < size:
-            return frames.write({"have": len(partly.data)})
-        data = bytes(partly.data)
-        del self._partly[robot]
-        if digest(data) != head["digest"]:
-            raise Refused("what came is not what its digest says")
+            return {"taken": True}
+        named, size = SHA256 + head["digest"], head["size"]
+        with self._lock:
+            found = self._came(robot, named, head.get("offset", 0), size, question.data, head)
+            blobs = self._coming[robot][1] if "wait_s" not in found else None
+            if blobs is None or found["have"] < size:
+                return found
+            try:
+                path = blobs.finish(named, size)
+            except NoRoom:
+                raise
+            except BlobProblem:
+                raise Refused("what came is not what its digest says") from None
+            assert path is not None     # all of it has come
+            data = path.read_bytes()
         self._rounds.take(robot, head["run"], head["round"], head["version"], data, head["examples"],
                           head.get("metrics", {}))
-        return frames.write({"taken": True, "have": size})
+        self._drop(robot)
+        return {"taken": True, "have": size}
+
+    def _came(self, robot: str, named: str, offset: int, size: int, data: bytes, head: Mapping[str, Any]
+              ) -> dict[str, Any]:
+        """Takes a part of an update, or none; answers with how much of it has come.
+
+        Raises:
+            Refused: none that began so can be taken. NoRoom: the disk is full.
+        """
+        expected = self._rounds.expected(head["run"], head["round"], head["version"])
+        if size != expected:
+            raise Refused(f"it has {size} bytes, and the weights of this network have {expected}")
+        with self._lock:
+            if robot not in self._coming and not self._room():
+                return {"wait_s": AGAIN, "why": f"{PARTLY} robots hand in just now"}
+            _, blobs = self._coming.get(robot, (0.0, Blobs(self._folder / robot)))
+            self._coming[robot] = time.monotonic(), blobs
+            self._coming.move_to_end(robot)
+            for other in blobs.sizes().keys() - {named}:
+                blobs.forget(other)     # it hands in another one now
+            if blobs.have(named) + len(data) > size and data and offset == blobs.have(named):
+                raise Refused(f"more than {size} bytes came")
+            return {"have": blobs.write(named, offset, data)}
+
+    def about(self, robot: str, digest: str) -> dict[str, Any]:
+        """Bytes of the weights as they are now. Raises BlobProblem: these are others."""
+        return {"size": len(self._given(digest))}
+
+    def piece(self, robot: str, digest: str, offset: int) -> bytes:
+        """Bytes of the weights as they are now. Raises BlobProblem: these are others."""
+        return self._given(digest)[offset:offset + PIECE]
+
+    def _given(self, digest: str) -> bytes:
+        try:
+            return self._weights(digest.removeprefix(SHA256))
+        except Refused as problem:
+            raise BlobProblem(str(problem)) from None
+
+    def take(self, robot: str, digest: str, offset: int, size: int, data: bytes, about: Mapping[str, Any]
+             ) -> dict[str, Any]:
+        """Takes a part of an update; see :class:`Collection`. ``about``: its run, round and version.
+
+        Raises:
+            FormProblem: it is not told what it is. BlobProblem: it is of no use. NoRoom.
+        """
+        for name in ("run", "round", "version"):
+            if name not in about:
+                raise FormProblem(f"about.{name} is missing")
+            check(about[name], load_schema("brain_fleet.federated", "question")["properties"][name], f"about.{name}")
+        try:
+            found = self._came(robot, digest, offset, size, data, about)
+        except Refused as problem:
+            self._drop(robot)
+            raise BlobProblem(str(problem)) from None
+        return {"have": 0, **found}
 
     def _room(self) -> bool:
         """Makes room for one more update that comes in part, where one of those has stopped coming.
 
         One that goes on keeps its place: robots that take it from each other would all begin again, for ever.
         """
-        if len(self._partly) >= PARTLY:
-            robot, one = next(iter(self._partly.items()))   # of which a part came the longest ago
-            if time.monotonic() - one.came <= SILENT:
+        if len(self._coming) >= PARTLY:
+            robot, (came, _) = next(iter(self._coming.items()))     # of which a part came the longest ago
+            if time.monotonic() - came <= SILENT:
                 return False
-            del self._partly[robot]
+            self._drop(robot)
         return True
 
-    def _decline(self, robot: str, frame: Frame) -> bytes:
-        head = _needs(frame, "run", "round", "why")
+    def _drop(self, robot: str) -> None:
+        """Lets go of what has come of a robot's update."""
+        with self._lock:
+            if self._coming.pop(robot, None) is not None:
+                shutil.rmtree(self._folder / robot, ignore_errors=True)
+
+    def _decline(self, robot: str, question: Said) -> dict[str, Any]:
+        head = _needs(question, "run", "round", "why")
         self._rounds.decline(robot, head["run"], head["round"], head["why"])
-        return frames.write({"wait_s": 1.0, "why": "noted"})
+        return {"wait_s": 1.0, "why": "noted"}
 
 
-def _needs(frame: Frame, *names: str) -> dict[str, Any]:
+def _needs(question: Said, *names: str) -> dict[str, Any]:
     for name in names:
-        if name not in frame.head:
+        if name not in question.head:
             raise FormProblem(f"{name} is missing")
-    return frame.head
+    return question.head

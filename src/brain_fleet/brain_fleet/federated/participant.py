@@ -9,18 +9,23 @@ goes on learning from it meanwhile.
 from __future__ import annotations
 
 import enum
+import io
 import logging
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
-import zenoh
 
-from brain_fleet.federated import frames
-from brain_fleet.federated.frames import CHUNK, Frame
+from brain_fleet.blobs.carry import LEARNING, Carrier
+from brain_fleet.blobs.store import SHA256, BlobProblem, Blobs
+from brain_fleet.federated import said
 from brain_fleet.federated.learner import Learner
 from brain_fleet.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
+from brain_fleet.messages import question
 from brain_fleet.messages.pace import RETRY
+from brain_fleet.messages.question import LOOK, NoAnswer, NotGiven, insist
 from brain_fleet.schema import FormProblem
 from brain_security.fleet_keys import learn
 from brain_wire import Session
@@ -31,20 +36,13 @@ from brain_wire.wakeup import Flag
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
 LONGEST_WAIT = 60.0
 ALONE = 100_000     # times that a robot goes on alone at most, whatever it is told
+INSISTS = 30        # tries of a part that is fetched
 TRIES = 5           # of a part that is handed in, before the update is kept for when the cloud is back
+AGAIN = 1.0         # s after which it is asked again what became of an update of which no more is taken
 REASONS = 1000      # for waiting that are told
-LOOK = 0.5          # s between two looks at whether it is to end
 
 log = logging.getLogger("brain.learning")
 limited_log = RateLimitedLog(log)
-
-
-class NoAnswer(ConnectionError):
-    """The cloud cannot be reached just now."""
-
-
-class TurnedAway(NoAnswer):
-    """The cloud is there, and takes no such question."""
 
 
 class Made(NamedTuple):
@@ -83,21 +81,26 @@ class Participant:
         learner: what trains.
         patience: s for an answer.
         software: version that the cloud is told.
+        folder: for the weights that are trained from, so that what has come of them stays; None: of this object.
 
     Attributes:
         why: what the last turn came to, in words.
     """
 
     def __init__(self, session: Session, robot: str, name: str, learner: Learner, *, patience: float = PATIENCE,
-                 software: str = "") -> None:
+                 software: str = "", folder: Path | None = None) -> None:
         self._session, self._robot, self._name, self._learner = session, robot, name, learner
         self._patience, self._software = patience, software
+        self._down = Carrier(robot, LEARNING, session, patience=patience, tries=INSISTS)
+        self._up = Carrier(robot, LEARNING, session, patience=patience, tries=TRIES)
+        self._own = tempfile.TemporaryDirectory(prefix="brain-learning-") if folder is None else None
+        self._blobs = Blobs(folder or Path(self._own.name))     # type: ignore[union-attr]
         self._made: Made | None = None
         self.why = ""
 
     def link(self, session: Session) -> None:
         """Goes on with another session, between two runs."""
-        self._session = session
+        self._session = self._down.session = self._up.session = session
 
     def run(self, stop: Flag) -> None:
         """Takes turns until ``stop``; a cloud that is away is waited for, however long."""
@@ -107,7 +110,7 @@ class Participant:
             try:
                 turned, wait = self._turn(stop)
                 failures = 0
-            except NoAnswer as problem:
+            except (NoAnswer, NotGiven) as problem:
                 failures += 1
                 limited_log("link", f"{problem}; this robot goes on asking")
                 wait, turned = RETRY.delay(failures), Turned.WAITED
@@ -125,14 +128,14 @@ class Participant:
         """One turn: asks, and does what there is to do.
 
         Raises:
-            NoAnswer: the cloud cannot be reached.
+            NoAnswer: the cloud cannot be reached. NotGiven: it takes no such question.
         """
         return self._turn(Flag())[0]
 
     def _turn(self, stop: Flag) -> tuple[Turned, float]:
         if self._made is not None:
             return self._merge(self._made, stop)
-        head = self._ask({"do": "task", "learners": [self._name], "software": self._software}).head
+        head = self._ask({"do": "task", "learners": [self._name], "software": self._software})
         if "digest" not in head:
             self.why = head.get("why", "")
             return Turned.OVER if head.get("over") else Turned.WAITED, head.get("wait_s", 1.0)
@@ -170,7 +173,7 @@ class Participant:
                     self.why = f"round {made.head['round']}, {made.examples} examples"
                     return Turned.TAKEN, 0.0
             turned = self._hand_in(made, stop)
-        except TurnedAway as problem:
+        except NotGiven as problem:
             self._made, self.why = None, str(problem)
             return Turned.REFUSED, 1.0
         except NoAnswer:
@@ -184,7 +187,7 @@ class Participant:
     def _was_taken(self, made: Made, known: str, stop: Flag) -> bool:
         """Asks if the cloud has taken an update of that digest. One that can say nothing now is asked until it can."""
         while not stop.is_set():
-            head = self._insist({**_about(made), "digest": known, "offset": 0}, stop=stop, tries=TRIES).head
+            head = self._insist({**_about(made), "digest": known}, stop)
             if "wait_s" not in head:
                 return bool(head.get("taken"))
             _rest(stop, head["wait_s"])
@@ -201,26 +204,29 @@ class Participant:
 
     def _fetch(self, head: dict[str, Any], stop: Flag) -> Weights | None:
         """The weights; None: they were replaced meanwhile."""
-        data = bytearray()
-        while len(data) < head["size"]:
-            frame = self._insist({"do": "get", "digest": head["digest"], "offset": len(data)}, stop=stop)
-            if "refused" in frame.head or not frame.data:
-                self.why = frame.head.get("refused", frame.head.get("why", "nothing came"))
-                return None
-            data += frame.data
-        if digest(bytes(data)) != head["digest"]:
-            raise NoAnswer("what came are not the weights that were told of")
+        named = SHA256 + head["digest"]
+        for other in self._blobs.sizes().keys() - {named}:
+            self._blobs.forget(other)
         try:
-            return unpack(bytes(data))
+            path = self._down.fetch(named, head["size"], self._blobs, lambda: not stop.is_set())
+        except NotGiven as problem:
+            self.why = str(problem)
+            return None
+        except BlobProblem as problem:
+            raise NoAnswer(f"the cloud's weights cannot be fetched: {problem}") from None
+        if path is None:
+            return None     # it is to end
+        try:
+            return unpack(path.read_bytes())
         except WeightsProblem as problem:
             raise NoAnswer(f"the cloud's weights cannot be read: {problem}") from None
 
     def _hand_in(self, made: Made, stop: Flag) -> tuple[Turned, float]:
         data = pack(made.weights)
         about = {**_about(made), "digest": digest(data), "size": len(data)}
-        offset = 0
+        short = {name: about[name] for name in ("run", "round", "version")}
         while not stop.is_set():
-            answer = self._insist({**about, "offset": offset}, data[offset:offset + CHUNK], stop, TRIES).head
+            answer = self._insist(about, stop)
             if "refused" in answer:
                 self.why = answer["refused"]
                 return Turned.REFUSED, 0.0
@@ -229,45 +235,28 @@ class Participant:
                 return Turned.TAKEN, 0.0
             if "wait_s" in answer:
                 _rest(stop, answer["wait_s"])
-            offset = min(answer.get("have", offset), len(data))
+                continue
+            try:
+                self._up.hand_in(SHA256 + about["digest"], len(data), io.BytesIO(data), short,
+                                 lambda: not stop.is_set())
+            except (NotGiven, BlobProblem) as problem:      # the next answer says what became of it
+                limited_log("hand in", f"no more is taken of an update: {problem}")
+                _rest(stop, AGAIN)
         self.why = "stopped"
         return Turned.REFUSED, 0.0
 
-    def _insist(self, head: dict[str, Any], data: bytes = b"", stop: Flag | None = None, tries: int = 30) -> Frame:
-        """An answer, asked for again through cuts.
+    def _insist(self, head: dict[str, Any], stop: Flag) -> dict[str, Any]:
+        """An answer about an update, asked for again through cuts. Raises NoAnswer, NotGiven."""
+        return insist(lambda: self._ask(head), TRIES, lambda: not stop.is_set())
 
-        Raises:
-            NoAnswer: it stayed away through all tries.
-        """
-        failures = 0
-        while True:
-            try:
-                return self._ask(head, data)
-            except NoAnswer:
-                failures += 1
-                if failures >= tries or (stop is not None and stop.is_set()):
-                    raise
-                time.sleep(RETRY.delay(failures))
-
-    def _ask(self, head: dict[str, Any], data: bytes = b"") -> Frame:
+    def _ask(self, head: dict[str, Any]) -> dict[str, Any]:
+        """Asks once. Raises NoAnswer, NotGiven."""
+        answer = question.ask(self._session, learn(self._robot), said.write({"from": self._robot, **head}),
+                              self._patience)
         try:
-            replies = self._session.zenoh.get(
-                learn(self._robot), payload=frames.write({"from": self._robot, **head}, data),
-                target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=self._patience)
-            came = list(replies)
-        except zenoh.ZError as error:
-            raise NoAnswer(f"the cloud cannot be asked ({quoted(str(error)[:80])})") from None
-        for reply in came:
-            if reply.ok is None:
-                why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
-                if why not in (b"", b"Timeout"):
-                    raise TurnedAway(f"the cloud refused a question: {quoted(why.decode('utf-8', 'replace'))}")
-                continue
-            try:
-                return frames.read(reply.ok.payload.to_bytes(), "reply")
-            except FormProblem as problem:
-                raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
-        raise NoAnswer("no aggregator answers")
+            return said.read(answer, "reply").head
+        except FormProblem as problem:
+            raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
 
 
 def _about(made: Made) -> dict[str, Any]:

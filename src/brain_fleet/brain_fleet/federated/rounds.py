@@ -72,6 +72,9 @@ class Rounds:
         seconds, boot: of this machine: how long it has run, and which run that is.
         happened: told what people may want to know of a robot, or of the whole ("").
 
+    Attributes:
+        folder, plan, strategy: see there.
+
     Raises:
         RecordsProblem: the folder cannot be used.
         StrategyProblem: the plan's strategy is none.
@@ -79,7 +82,7 @@ class Rounds:
 
     def __init__(self, folder: Path, plan: Plan, *, seconds: Callable[[], float] = since_boot, boot: str | None = None,
                  happened: Callable[[str, str], None] = lambda robot, text: None) -> None:
-        self.plan, self.strategy, self._happened = plan, plan.made(), happened
+        self.folder, self.plan, self.strategy, self._happened = folder, plan, plan.made(), happened
         self._seconds, self._boot = seconds, boot or boot_id()
         self._lock = threading.RLock()
         self._records = Records(folder, plan)

@@ -182,7 +182,7 @@ class Cloud:
         from brain_fleet.federated.rounds import Rounds
 
         self.learning = Rounds(self.store.path.parent / "learning" / plan.name, plan, happened=self._event)
-        Aggregator(self.session, self.learning, lambda robot: self.barred(robot))
+        Aggregator(self.session, self.learning, lambda robot: self.barred(robot), self.blobs)
 
     def wake(self, robot: str) -> None:
         """There is something for a robot."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.options import FOLDER, CloudAt, FleetSecure
 
 
 def learn(learner: Annotated[str, typer.Argument(help="What is learned, as vision: an entry point of the group "
@@ -20,6 +20,8 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
           labels: Annotated[str, typer.Option(metavar="SOURCE", help="Where labels come from: self, outcomes, or a "
                                               "recorded topic of a teacher.")] = "self",
           seed: Annotated[int, typer.Option(min=0, help="Of which clips are taken.")] = 0,
+          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the cloud's weights are while they "
+                                               "come, and trained from.")] = FOLDER / "learn",
           cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Trains on this robot's own recordings when the cloud asks for it, until Ctrl-C; only weights leave the robot.
 
@@ -27,7 +29,7 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
     brain_training.
     """
     words = [sys.executable, "-m", "brain_fleet.processes.run_learn", "--learner", learner, "--name", name, "--labels",
-             labels, "--seed", str(seed)]
+             labels, "--seed", str(seed), "--folder", str(folder.expanduser().absolute() / name / learner)]
     for folder in data:
         words += ["--data", str(Path(folder).expanduser().absolute())]
     for option, value in (("--cloud", cloud), ("--secure", None if secure is None else secure.expanduser().absolute())):

@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--cloud")
     parser.add_argument("--secure", type=Path)
+    parser.add_argument("--folder", type=Path)
     options = parser.parse_args(argv)
     ending = Ending()
     survive_full_disk()
@@ -53,14 +54,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         learner = make(options.learner, options.data, options.labels, options.seed)
         log.info("%s learns %s from %s, its cloud at %s", name, options.learner, ", ".join(options.data) or "nothing",
                  cloud)
-        _run(cloud, name, options.learner, learner, options.secure, ending.asked)
+        _run(cloud, name, options.learner, learner, options.secure, options.folder, ending.asked)
     except (FleetNameProblem, LearnerProblem, SessionProblem) as problem:
         print(f"brain fleet learn: {safe_text.line(problem)}", file=sys.stderr)
         return 1
     return 0
 
 
-def _run(cloud: str, name: str, which: str, learner: object, credentials: Path | None, stop: Flag) -> None:
+def _run(cloud: str, name: str, which: str, learner: object, credentials: Path | None, folder: Path | None,
+         stop: Flag) -> None:
     """Takes part, as soon as the cloud is reached; Zenoh itself links the session again after a cut."""
     said, participant = "", None
     while not stop.is_set():
@@ -70,7 +72,7 @@ def _run(cloud: str, name: str, which: str, learner: object, credentials: Path |
                               elsewhere=Elsewhere(credentials)) as session:
                 if participant is None:
                     participant = Participant(session, name, which, learner,  # type: ignore[arg-type]
-                                              software=software())
+                                              software=software(), folder=folder)
                 participant.link(session)       # with what it has made, and has not handed in
                 participant.run(until)
         except NoRouter as problem:
