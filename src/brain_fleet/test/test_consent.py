@@ -2,6 +2,9 @@
 """Pictures leave a robot only where its owner has said so on the robot, within a quota, and are kept for a while."""
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
 import re
 import time
@@ -12,14 +15,13 @@ from typer.testing import CliRunner
 
 import brain_fleet
 from brain.cli import app
-from brain_fleet.belonging import tokens
-from brain_fleet.belonging.authority import Authority
+from brain_fleet.belonging.authority import Refusal
 from brain_fleet.belonging.consent import Consent, ConsentProblem, NoConsent
-from brain_fleet.belonging.credentials import enroll
-from brain_fleet.belonging.depot import Depot
-from brain_fleet.belonging.door import Door
-from brain_fleet.belonging.leaving import send
-from brain_fleet.belonging.visit import NoDoor, Refused
+from brain_fleet.belonging.leaving import Leaving, NotSent
+from brain_fleet.blobs.carry import CLIPS
+from brain_fleet.blobs.store import PIECE
+
+from clips_stage import clips_cloud
 
 
 def run(*words: object) -> tuple[int, str]:
@@ -28,22 +30,16 @@ def run(*words: object) -> tuple[int, str]:
 
 
 @pytest.fixture
-def stage(tmp_path):
-    """A cloud's door that keeps 1 MB of each robot, and a robot's folder with its credentials."""
-    assert CliRunner().invoke(app, ["keys", str(tmp_path / "keys"), "--node", "robot9"]).exit_code == 0
+def stage(tmp_path, monkeypatch):
+    """A cloud that keeps 1 MB of each robot, and a robot's folder with its credentials."""
+    for name in ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"):
+        monkeypatch.delenv(name, raising=False)
     told: list[str] = []
-    authority = Authority(tmp_path / "keys")
     clock = type("Clock", (), {"off": 0.0, "__call__": lambda self: time.time() + self.off})()
-    depot = Depot(tmp_path / "pictures", 1e6, told=lambda robot, person, text: told.append(text), clock=clock)
-    door = Door(authority, [("127.0.0.1", 0)], depot.take_in)
     folder = tmp_path / "edge"
-    where = ("localhost", door.ports[0])
-    file = enroll(folder, tokens.parse(authority.token("robot1", "ann")), where, lambda seconds: True)
-    found = type("Stage", (), {"folder": folder, "where": where, "file": file, "told": told, "depot": depot,
-                               "clock": clock, "kept": tmp_path / "pictures" / "robot1", "authority": authority})()
-    yield found
-    door.close()
-    depot.close()
+    with clips_cloud(tmp_path / "pictures", folder, told=told.append, clock=clock) as cloud:
+        yield type("Stage", (), {**cloud._asdict(), "folder": folder, "told": told, "clock": clock,
+                                 "kept": tmp_path / "pictures" / "robot1"})()
 
 
 def picture(tmp_path: Path, name: str = "a.mcap", size: int = 400_000) -> Path:
@@ -54,7 +50,7 @@ def picture(tmp_path: Path, name: str = "a.mcap", size: int = 400_000) -> Path:
 
 def test_nothing_leaves_without_consent_and_each_that_does_is_written_down(stage, tmp_path):
     file = picture(tmp_path)
-    words = ("upload", file, "--folder", stage.folder, "--door", f"localhost:{stage.where[1]}")
+    words = ("upload", file, "--folder", stage.folder, "--cloud", stage.cloud)
     status, said = run(*words)
     assert status == 1 and "the owner of this robot has not consented that recordings leave it" in said
     assert not stage.kept.exists()
@@ -70,19 +66,19 @@ def test_nothing_leaves_without_consent_and_each_that_does_is_written_down(stage
     assert run("consent", "--folder", stage.folder, "--no-recordings")[0] == 0 and run(*words)[0] == 1
     assert run("consent", "--folder", stage.folder, "--daily", 3) == (2, "brain: name what that is for: --pictures, "
                                                                          "--recordings\n")
-    assert run("upload", file, "--folder", tmp_path / "none", "--door", "localhost:1")[0] == 1
+    assert run("upload", file, "--folder", tmp_path / "none", "--door", "localhost:2")[0] == 1
 
 
 def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
-    owner = Consent(stage.folder)
+    owner, leaving = Consent(stage.folder), Leaving(stage.folder, stage.file, stage.cloud)
     owner.decide("pictures", True, daily=1_500_000, keep=1.0)
 
     def hand_in(name: str, **more) -> object:
-        return send(stage.folder, stage.file, stage.where, "pictures", picture(tmp_path, name, **more))
+        return leaving.send("pictures", picture(tmp_path, name, **more))
 
     hand_in("a")
     hand_in("b")
-    with pytest.raises(Refused, match=r"of robot1 0\.8 MB are kept, and of 1\.0 MB not enough is left"):
+    with pytest.raises(NotSent, match=r"of robot1 0\.8 MB are kept, and of 1\.0 MB not enough is left"):
         hand_in("c")
     with pytest.raises(NoConsent, match=r"1\.2 MB of pictures left this robot within a day, and of 1\.5 MB not enough"):
         hand_in("d")    # what the cloud has refused counts: it may have left
@@ -94,34 +90,104 @@ def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
     owner.decide("pictures", True, daily=10**9)
     same = picture(tmp_path, "same")
     for _ in range(2):
-        send(stage.folder, stage.file, stage.where, "pictures", same)
+        leaving.send("pictures", same)
     assert len(list(stage.kept.glob("*.data"))) == 1
-    (stage.kept / "x.1.part").write_bytes(b"half")
+    (stage.kept / "x.1.part").write_bytes(b"half")      # of the release before, which began anew each time
     (stage.kept / "y.data").write_bytes(b"told of by nobody")
     stage.depot.tidy()
     assert len(list(stage.kept.iterdir())) == 2
+    half = stage.kept / f"{'e' * 64}.part"
+    half.write_bytes(b"half")
+    stage.depot.tidy()
+    assert not half.exists()    # by a clock that is two days on, no piece of it has come for a day
     stage.authority.revoke("robot1", "ann")
-    with pytest.raises(Refused, match="robot1 was revoked"):
+    with pytest.raises(NotSent):
         hand_in("e")
+    leaving.close()
 
 
 def test_a_link_that_ends_and_a_file_that_does_not_read_let_nothing_leave(stage, tmp_path):
     owner = Consent(stage.folder)
     owner.decide("pictures", True)
-    with pytest.raises(NoDoor):
-        send(stage.folder, stage.file, ("localhost", 1), "pictures", picture(tmp_path))
-    assert owner.lines()[0]["state"] == "broken"
-    with pytest.raises(ValueError, match="there is no kind 'videos'"):
-        send(stage.folder, stage.file, stage.where, "videos", picture(tmp_path))
-    (stage.folder / "consent.db").write_bytes(b"no database" * 100)
-    with pytest.raises(ConsentProblem, match="so nothing leaves this robot"):
-        send(stage.folder, stage.file, stage.where, "pictures", picture(tmp_path))
+    with Leaving(stage.folder, stage.file, "tls/localhost:1") as leaving:
+        with pytest.raises(NotSent, match="no cloud at tls/localhost:1"):
+            leaving.send("pictures", picture(tmp_path))
+        assert owner.lines()[0]["state"] == "broken"
+        with pytest.raises(ValueError, match="there is no kind 'videos'"):
+            leaving.send("videos", picture(tmp_path))
+        (stage.folder / "consent.db").write_bytes(b"no database" * 100)
+        with pytest.raises(ConsentProblem, match="so nothing leaves this robot"):
+            leaving.send("pictures", picture(tmp_path))
     assert not stage.kept.exists()
+
+
+def test_a_file_that_had_come_in_part_goes_on_over_either_way(stage, tmp_path):
+    """A robot of the release before hands in over the door, from the first byte on each time."""
+    Consent(stage.folder).decide("recordings", True)
+    file = picture(tmp_path, size=3 * PIECE)
+    data = file.read_bytes()
+    name, about = hashlib.sha256(data).hexdigest(), {"kind": "recordings", "name": "a.mcap", "days": 2}
+    assert stage.depot.take("robot1", f"sha256:{name}", 0, len(data), data[:PIECE], about) == {"have": PIECE}
+    stage.depot.tidy()      # it is not too old
+    pieces, take = [], stage.depot.take
+    stage.depot.take = lambda robot, digest, offset, size, piece, told: (
+        pieces.append((offset, len(piece))), take(robot, digest, offset, size, piece, told))[1]
+    with Leaving(stage.folder, stage.file, stage.cloud) as leaving:
+        assert leaving.send("recordings", file)["until"] > time.time() + 86400.0
+    assert pieces == [(0, 0), (PIECE, PIECE), (2 * PIECE, PIECE)]
+    told = json.loads((stage.kept / f"{name}.json").read_text())
+    assert told == {"kind": "recordings", "name": "a.mcap", "bytes": len(data), "robot": "robot1",
+                    "until": told["until"]}
+    (stage.kept / f"{name}.json").unlink()
+    (stage.kept / f"{name}.data").rename(stage.kept / f"{name}.part")
+    with (stage.kept / f"{name}.part").open("rb+") as part:
+        part.truncate(PIECE)
+    stage.depot.tidy()
+    question, gone = {**about, "bytes": len(data), "sha256": name}, []
+    with pytest.raises(Refusal, match=f"{len(data) - 70_000} of its {len(data)} bytes have not come"):
+        stage.depot.take_in("robot1", question, io.BytesIO(data[:70_000]), lambda: gone.append(True))
+    assert stage.depot.take_in("robot1", question, io.BytesIO(data), lambda: gone.append(True))["kept"]
+    assert (stage.kept / f"{name}.data").read_bytes() == data and len(gone) == 2
+    assert stage.depot.take_in("robot1", question, io.BytesIO(b""), lambda: gone.append(True))["kept"]
+    assert len(gone) == 2       # it is there already
+    with pytest.raises(Refusal, match="is something else"):
+        stage.depot.take_in("robot1", {**question, "sha256": "0" * 64, "bytes": 4}, io.BytesIO(b"liar"), lambda: None)
+    with pytest.raises(Refusal, match="days must be told of a file"):
+        stage.depot.take_in("robot1", {name: value for name, value in question.items() if name != "days"},
+                            io.BytesIO(data), lambda: None)
+    empty = picture(tmp_path, "empty", 0)
+    with Leaving(stage.folder, stage.file, stage.cloud) as leaving:
+        assert leaving.send("recordings", empty)["until"]
+        del stage.serving.collections[CLIPS]
+        with pytest.raises(NotSent, match="takes no pictures in; start it with --pictures"):
+            leaving.send("recordings", empty)
+
+
+def test_what_the_release_before_has_kept_is_kept_on_and_deleted_when_its_time_is_over(stage):
+    """A folder as that has left it: one file, told of, and one that came in half."""
+    data = b"a picture of before"
+    name = hashlib.sha256(data).hexdigest()
+    stage.kept.mkdir(parents=True, mode=0o700)
+    (stage.kept / f"{name}.data").write_bytes(data)
+    (stage.kept / f"{name}.json").write_text(json.dumps({
+        "kind": "pictures", "name": "a.png", "bytes": len(data), "robot": "robot1", "until": time.time() + 86400.0}))
+    (stage.kept / f"{'0' * 64}.140234.part").write_bytes(b"half")
+    stage.depot.tidy()
+    assert sorted(path.suffix for path in stage.kept.iterdir()) == [".data", ".json"]
+    found = stage.depot.take("robot1", f"sha256:{name}", 0, len(data), b"", {"kind": "pictures", "name": "a.png",
+                                                                             "days": 30})
+    assert found["have"] == len(data) and found["until"] < time.time() + 2 * 86400.0
+    stage.clock.off = 2 * 86400.0
+    stage.depot.tidy()
+    assert list(stage.kept.iterdir()) == []
 
 
 def test_only_the_owners_command_writes_the_owners_answer():
     package = Path(brain_fleet.__file__).parent
-    callers = {path.name for path in package.rglob("*.py") if re.search(r"\.decide\(", path.read_text("utf-8"))}
-    assert callers == {"owner_verbs.py"}
-    senders = {path.name for path in package.rglob("*.py") if re.search(r"\.upload\(", path.read_text("utf-8"))}
-    assert senders == {"leaving.py"}
+
+    def files(pattern: str) -> set[str]:
+        return {path.name for path in package.rglob("*.py") if re.search(pattern, path.read_text("utf-8"))}
+
+    assert files(r"\.decide\(") == {"owner_verbs.py"}
+    assert files(r"\.hand_in\(") == {"leaving.py", "participant.py"}     # pictures, and weights
+    assert files(r"Carrier\(.*CLIPS") == {"leaving.py"}

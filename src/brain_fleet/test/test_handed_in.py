@@ -8,11 +8,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain_fleet.belonging import tokens
-from brain_fleet.belonging.authority import Authority
-from brain_fleet.belonging.credentials import enroll
-from brain_fleet.belonging.depot import Depot
-from brain_fleet.belonging.door import Door
+
+from clips_stage import clips_cloud
 
 
 def run(*words: object) -> tuple[int, str]:
@@ -28,14 +25,9 @@ def clip(folder: Path, number: int, robot: str = "robot1", drive: str = "d") -> 
 
 
 def test_clips_leave_once_and_are_listed(tmp_path: Path) -> None:
-    assert CliRunner().invoke(app, ["keys", str(tmp_path / "keys"), "--node", "robot9"]).exit_code == 0
     cloud, clips, edge = tmp_path / "cloud", tmp_path / "clips", tmp_path / "edge"
-    authority = Authority(tmp_path / "keys")
-    depot = Depot(cloud / "pictures", 1e6)
-    door = Door(authority, [("127.0.0.1", 0)], depot.take_in)
-    try:
-        enroll(edge, tokens.parse(authority.token("robot1", "ann")), ("localhost", door.ports[0]), lambda seconds: True)
-        words = ("upload", clips, "--folder", edge, "--door", f"localhost:{door.ports[0]}")
+    with clips_cloud(cloud / "pictures", edge) as there:
+        words = ("upload", clips, "--folder", edge, "--cloud", there.cloud)
         for number, drive in ((0, "b"), (1, "a"), (2, "b")):
             clip(clips, number, drive=drive)
         (clips / ".lock").touch()
@@ -69,6 +61,3 @@ def test_clips_leave_once_and_are_listed(tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         status, said = run("clips", "--folder", cloud, "--into", tmp_path / "file")
         assert status == 1 and said.count("\n") == 1
-    finally:
-        door.close()
-        depot.close()

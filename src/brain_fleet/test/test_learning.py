@@ -349,7 +349,7 @@ def test_in_a_secured_fleet_a_robot_learns_for_itself_only(fleet, tmp_path):
     fleet.ask("learning")
     with open_session(f"tls/localhost:{fleet.port}", identity="robot2", elsewhere=Elsewhere(keys),
                       more=ZENOH) as session:
-        with pytest.raises(NoAnswer, match="no aggregator answers"):
+        with pytest.raises(NoAnswer, match="no cloud answers"):
             Participant(session, "robot1", "line", Line(), patience=PATIENCE).turn()
         turned(Participant(session, "robot2", "line", Line(), patience=PATIENCE), Turned.TAKEN)
     assert list(fleet.ask("learning")["learning"]["history"][0]["robots"]) == ["robot2"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from brain_fleet.blobs import store
 from brain_fleet.federated import records, weights
 from brain_fleet.federated.plan import Plan, PlanProblem, plan, read_plan
 from brain_fleet.federated.records import Records, RecordsProblem
@@ -232,7 +233,7 @@ def test_a_disk_that_is_full_keeps_the_round_open_and_the_weights_as_they_were(m
     rounds = machine.rounds()
     for robot in ("robot1", "robot2"):
         hands_in(rounds, robot, asks(rounds, robot), 1.0, 1.0)
-    blocked = machine.folder / "line" / "model.safetensors.tmp"
+    blocked = machine.folder / "line" / ".model.safetensors.tmp"
     blocked.mkdir()                             # what is to be written cannot be
     machine.now += 10.0
     rounds.turn()
@@ -332,7 +333,7 @@ def test_a_plan_that_cannot_be_meant_so_names_the_field(machine, tmp_path):
     (2, 170, {f"m{i:02}" + "x" * 37: -1.2345678901234567e-300 for i in range(50)}),   # one liar of two
 ])
 def test_a_long_training_outlives_a_restart_of_its_cloud(machine, robots, number_of, metrics, monkeypatch):
-    monkeypatch.setattr(records.os, "fsync", lambda number: None)   # for speed only
+    monkeypatch.setattr(store.os, "fsync", lambda number: None)   # for speed only
     rounds = machine.rounds(rounds=2000, gather_s=0)
     for number in range(number_of):
         tasks = [(f"robot{i}", asks(rounds, f"robot{i}")) for i in range(robots)]
@@ -422,7 +423,7 @@ def test_a_training_comes_to_the_mean_of_its_last_rounds_whoever_was_killed_amon
     rounds = machine.rounds(**plan)             # SIGKILL, and started again
     does(rounds, 4.0)
     with monkeypatch.context() as full:
-        full.setattr(records.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        full.setattr(store.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         for robot in ("robot1", "robot2"):
             with pytest.raises(RecordsProblem, match="make room"):
                 hands_in(rounds, robot, asks(rounds, robot), 9.0, -9.0)
@@ -443,7 +444,7 @@ def test_a_full_disk_at_the_last_round_counts_no_round_twice_in_the_mean(machine
         hands_in(rounds, robot, asks(rounds, robot), 4.0, 4.0)
     machine.now += 1.0
     with monkeypatch.context() as full:
-        full.setattr(records.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        full.setattr(store.os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         for _ in range(3):
             rounds.turn()
             assert not rounds.over and w(rounds) == [1.0, 1.0]

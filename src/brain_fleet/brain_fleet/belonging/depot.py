@@ -2,32 +2,38 @@
 """Storage of what robots' owners let the cloud have: files by robot, a byte quota for each, and days to keep a file."""
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import os
-import shutil
+import re
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Mapping
 
 from brain_fleet.belonging.authority import Refusal
+from brain_fleet.blobs.serving import Collection
+from brain_fleet.blobs.store import PART, SHA256, BlobProblem, Blobs, NoRoom, write_whole
+from brain_fleet.schema import check
 from brain_security.fleet_keys import check_robot
-from brain_security.folder import rewrite
 from brain_wire.rate_limited_log import RateLimitedLog
 
 DAYS = 90.0         # that anything is kept at most
-SPARE = 500e6       # bytes of the disk that are left free
+SPARE = 500 * 10**6     # bytes of the disk that are left free
 EVERY = 600.0       # s between two looks at what is too old
-PART = 64 * 1024
+UNFINISHED = 86400.0    # s since a piece has come, after which what has come of a file is let go of
+CHUNK = 64 * 1024
+DATA, ABOUT = ".data", ".json"
+FORM: dict[str, Any] = {"type": "object", "required": ["kind", "name", "days"], "properties": {
+    "kind": {"type": "string", "pattern": "[a-z]+", "maxLength": 20},
+    "name": {"type": "string", "pattern": "[A-Za-z0-9_][-A-Za-z0-9_.]*", "maxLength": 80},
+    "days": {"type": "number", "minimum": 0, "maximum": 3650}}}
 
 log = logging.getLogger("brain.cloud")
 limited_log = RateLimitedLog(log)
 
 
-class Depot:
-    """Files of robots.
+class Depot(Collection):
+    """Files of robots, which hand them in.
 
     Args:
         folder: made where it is missing.
@@ -42,7 +48,7 @@ class Depot:
                  clock: Callable[[], float] = time.time) -> None:
         self._folder, self._most, self._days, self._told, self._clock = folder, most, days, told, clock
         self._lock = threading.RLock()
-        self._coming: dict[str, float] = {}     # bytes that are on their way, by robot
+        self._robots: dict[str, Blobs] = {}
         self._over = threading.Event()
         threading.Thread(target=self._keep_tidy, name="depot", daemon=True).start()
 
@@ -60,23 +66,69 @@ class Depot:
                 return
 
     def tidy(self) -> None:
-        """Deletes what is too old, and what came in half."""
+        """Deletes what is too old, and what nobody knows of."""
+        for folder in self._folder.glob("*"):
+            with self._lock:
+                self._tidy(self._of(folder.name))
+
+    def _of(self, robot: str) -> Blobs:
+        if robot not in self._robots:
+            self._robots[robot] = Blobs(self._folder / robot, DATA, int(self._most), SPARE)
+        return self._robots[robot]
+
+    def _tidy(self, blobs: Blobs) -> None:
+        now = self._clock()
+        for about in blobs.folder.glob(f"*{ABOUT}"):
+            if _until(about) < now:
+                about.unlink(missing_ok=True)
+        for path in (*blobs.folder.glob(f"*{DATA}"), *blobs.folder.glob(f"*{PART}")):
+            waits = path.suffix == PART and re.fullmatch("[0-9a-f]{64}", path.stem) and (
+                path.stat().st_mtime + UNFINISHED > now)
+            if not waits and not path.with_suffix(ABOUT).exists():
+                path.unlink(missing_ok=True)
+        blobs.recount()
+
+    def take(self, robot: str, digest: str, offset: int, size: int, data: bytes, about: Mapping[str, Any]
+             ) -> dict[str, Any]:
+        """Takes a piece of a file; see :class:`Collection`. The answer has ``until`` once all of it is kept.
+
+        Args:
+            about: ``kind``, ``name``, ``days``.
+
+        Raises:
+            FormProblem: it is not told what it is. BlobProblem: it is not taken.
+        """
+        check(about, FORM, "about")
         with self._lock:
-            for about in self._folder.glob("*/*.json"):
-                try:
-                    until = float(json.loads(about.read_bytes())["until"])
-                except (OSError, ValueError, KeyError, TypeError):
-                    until = 0.0     # nobody knows how long it may be kept
-                if until < self._clock():
-                    about.with_suffix(".data").unlink(missing_ok=True)
-                    about.unlink(missing_ok=True)
-            if not self._coming:    # what a kill has left
-                for part in (*self._folder.glob("*/*.part"), *self._folder.glob("*/*.data")):
-                    if part.suffix == ".part" or not part.with_suffix(".json").exists():
-                        part.unlink(missing_ok=True)
+            blobs = self._of(check_robot(robot))
+            told = blobs.folder / f"{digest.removeprefix(SHA256)}{ABOUT}"
+            if told.exists():
+                return {"have": size, "until": _until(told)}
+            if any(blobs.missing(digest, size)):
+                self._tidy(blobs)
+            over, lacking = blobs.missing(digest, size)
+            if over:
+                raise NoRoom(f"of {robot} {(blobs.taken() - blobs.have(digest)) / 1e6:.1f} MB are kept, and of "
+                             f"{self._most / 1e6:.1f} MB not enough is left for {size / 1e6:.1f}; they go when their "
+                             f"time is over")
+            if lacking:
+                raise NoRoom("the cloud's disk has no room for it just now")
+            have = blobs.write(digest, offset, data)
+            if have < size:
+                return {"have": have}
+            until = self._clock() + 86400.0 * min(about["days"], self._days)
+            blobs.finish(digest, size)
+            try:
+                write_whole(told, json.dumps({"kind": about["kind"], "name": about["name"], "bytes": size,
+                                              "robot": robot, "until": until}).encode())
+            except OSError as error:
+                raise NoRoom(f"the cloud's disk cannot be written just now ({error.strerror or error})") from None
+        self._told(robot, "", f"{robot} has handed in {about['name']} ({about['kind']}, {size / 1e6:.1f} MB), "
+                              f"which is kept until {time.strftime('%Y-%m-%d', time.gmtime(until))}")
+        return {"have": size, "until": until}
 
     def take_in(self, robot: str, question: dict[str, Any], lines: BinaryIO, go: Callable[[], None]) -> dict[str, Any]:
-        """Takes a file in; answers until when it is kept (s since the epoch).
+        """Takes a file in over the door, from its first byte on, of a robot of the release before.
 
         Args:
             question: ``kind``, ``name``, ``bytes``, ``sha256``, ``days``.
@@ -84,56 +136,32 @@ class Depot:
 
         Raises:
             Refusal: it is not taken.
-            OSError: the link has ended, or the disk is full.
+            OSError: the link has ended.
         """
         if missing := {"kind", "name", "bytes", "sha256", "days"} - question.keys():
             raise Refusal(f"{', '.join(sorted(missing))} must be told of a file")
-        size, folder = int(question["bytes"]), self._folder / check_robot(robot)
-        about, data = (folder / f"{question['sha256']}.{end}" for end in ("json", "data"))
-        until = self._clock() + 86400.0 * min(float(question["days"]), self._days)
-        with self._lock:
-            self.tidy()
-            if about.exists():
-                return {"kept": True, "until": float(json.loads(about.read_bytes())["until"])}
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            kept = sum(one.stat().st_size for one in folder.glob("*.data")) + self._coming.get(robot, 0.0)
-            if kept + size > self._most:
-                raise Refusal(f"of {robot} {kept / 1e6:.1f} MB are kept, and of {self._most / 1e6:.1f} MB not enough "
-                              f"is left for {size / 1e6:.1f}; they go when their time is over")
-            if shutil.disk_usage(folder).free < size + SPARE:
-                raise Refusal("the cloud's disk has no room for it just now")
-            self._coming[robot] = self._coming.get(robot, 0.0) + size
+        digest, size, place = SHA256 + question["sha256"], question["bytes"], 0
+        about = {name: question[name] for name in FORM["required"]}
         try:
-            go()
-            self._receive(data, lines, size, question["sha256"])
-            rewrite(about, json.dumps({key: question[key] for key in ("kind", "name", "bytes")} | {
-                "robot": robot, "until": until}).encode())
-        finally:
-            with self._lock:
-                self._coming[robot] -= size
-                if self._coming[robot] <= 0.0:
-                    del self._coming[robot]
-        self._told(robot, "", f"{robot} has handed in {question['name']} ({question['kind']}, {size / 1e6:.1f} MB), "
-                              f"which is kept until {time.strftime('%Y-%m-%d', time.gmtime(until))}")
-        return {"kept": True, "until": until}
+            found = self.take(robot, digest, 0, size, b"", about)
+            if "until" not in found:
+                go()
+            while "until" not in found:
+                some = lines.read(min(CHUNK, size - place))
+                if not some:
+                    raise Refusal(f"{size - place} of its {size} bytes have not come")
+                skip = max(0, found["have"] - place)    # what had come before
+                place += len(some)
+                if skip < len(some):
+                    found = self.take(robot, digest, found["have"], size, some[skip:], about)
+        except BlobProblem as problem:
+            raise Refusal(str(problem)) from None
+        return {"kept": True, "until": found["until"]}
 
-    @staticmethod
-    def _receive(data: Path, lines: BinaryIO, size: int, expected: str) -> None:
-        part, digest, left = data.with_suffix(f".{threading.get_ident()}.part"), hashlib.sha256(), size
-        try:
-            with part.open("wb") as file:
-                os.chmod(part, 0o600)
-                while left:
-                    some = lines.read(min(PART, left))
-                    if not some:
-                        raise Refusal(f"{left} of its {size} bytes have not come")
-                    digest.update(some)
-                    file.write(some)
-                    left -= len(some)
-                file.flush()
-                os.fsync(file.fileno())
-            if digest.hexdigest() != expected:
-                raise Refusal("what has come is not what was told: its digest is another")
-            os.replace(part, data)
-        finally:
-            part.unlink(missing_ok=True)
+
+def _until(about: Path) -> float:
+    """Reads until when a file is kept (s since the epoch); 0 where nobody knows how long it may be."""
+    try:
+        return float(json.loads(about.read_bytes())["until"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0.0

@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Callable
 
+from brain_fleet.blobs.store import write_whole
+
 LIST = "clips.txt"
 SENT = ".sent"
 LARGEST = 10_000    # bytes of what is told of a file
@@ -48,12 +50,7 @@ def gather(depot: Path, into: Path, tell: Callable[[str], None]) -> list[str]:
             new.append(name)
     new.sort(key=_order)    # those of a drive together: a list that is divided in two then divides few drives
     if new:
-        part = into / f".{LIST}.part"
-        with part.open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in (*lines, *new))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, listed)
+        write_whole(listed, "".join(f"{line}\n" for line in (*lines, *new)).encode())
     return new
 
 
@@ -89,9 +86,7 @@ def unsent(clips: Path) -> list[Path]:
 def remember(clips: Path, name: str) -> None:
     """A clip has left; those that are not there any more are forgotten. Raises OSError."""
     names = [one for one in sorted(_sent(clips)) if (clips / one).exists()]
-    part = clips / f"{SENT}.part"
-    part.write_text("".join(f"{one}\n" for one in (*names, name)), encoding="utf-8")
-    os.replace(part, clips / SENT)
+    write_whole(clips / SENT, "".join(f"{one}\n" for one in (*names, name)).encode())
 
 
 def _sent(clips: Path) -> set[str]:

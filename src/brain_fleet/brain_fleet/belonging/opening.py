@@ -12,6 +12,7 @@ from brain_fleet.belonging.authority import HOURS, Authority, Refusal
 from brain_fleet.belonging.depot import Depot
 from brain_fleet.belonging.door import Door, DoorProblem
 from brain_fleet.belonging.visit import Refused, door_of
+from brain_fleet.blobs.carry import CLIPS
 from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.settings import CLOUD_AT
 from brain_fleet.schema import FormProblem
@@ -84,6 +85,10 @@ class Belonging:
         except OSError as error:
             raise FormProblem(f"{error.filename} cannot be read: {error.strerror}") from None
 
+    def takes_clips(self, depot: Depot) -> None:
+        """Robots may hand clips in from now on."""
+        self._cloud.blobs.collections[CLIPS] = depot
+
     def tokens(self) -> list[dict[str, Any]]:
         """Robots that were given a token, and have not come yet."""
         if self.authority is None:
@@ -150,6 +155,8 @@ def opened(belonging: Belonging, endpoints: list[str], door: str | None, picture
         ending.callback(over.set)
         threading.Thread(target=_watch, args=(authority, over), name="watch", daemon=True).start()
         depot = ending.enter_context(contextlib.closing(Depot(pictures, most, told=belonging.event))) if most else None
+        if depot is not None:
+            belonging.takes_clips(depot)
         ending.enter_context(contextlib.closing(Door(authority, places, None if depot is None else depot.take_in)))
         log.info("robots enrol, and have certificates renewed, at %s", ", ".join(
             f"{host} port {port}" for host, port in places))

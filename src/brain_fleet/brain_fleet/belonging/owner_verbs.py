@@ -58,16 +58,17 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
            secure: Annotated[Path | None, typer.Option("--secure", metavar="FILE", envvar="BRAIN_FLEET_SECURITY",
                              help="This robot's one file of credentials. Default: what it enrolled with.")] = None,
            door: Annotated[str | None, typer.Option("--door", metavar="HOST:PORT", help="Where the cloud gives "
-                           "certificates. Default: one port beside --cloud.")] = None,
+                           "certificates, instead of --cloud: the cloud is one port before.")] = None,
            folder: EdgeFolder = FOLDER / "edge", as_json: Json = False) -> None:
     """Hands a picture or a recording of this robot to its cloud, where the owner has consented. Run it on the robot."""
     from brain_fleet.belonging.consent import ConsentProblem, NoConsent
     from brain_fleet.belonging.handed_in import remember, unsent
-    from brain_fleet.belonging.leaving import send
+    from brain_fleet.belonging.leaving import Leaving, NotSent
     from brain_fleet.belonging.names import FILE
-    from brain_fleet.belonging.visit import NoDoor, Refused, door_of
+    from brain_fleet.belonging.visit import Refused, door_of
     from brain_fleet.processes.settings import CLOUD_AT
     from brain_security.certificates import CertificateError
+    from brain_wire import SessionProblem
 
     folder = folder.expanduser()
     credentials = folder / FILE if secure is None else secure.expanduser()
@@ -77,16 +78,18 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
     found: dict[str, Any] = {}
     left = 0
     try:
-        where = door_of(cloud or CLOUD_AT.replace("tcp/", "tls/"), door)
+        at = cloud or CLOUD_AT.replace("tcp/", "tls/")
+        host, port = door_of(at, door)
         files = unsent(file) if file.is_dir() else [file]
-        for one in files:
-            if file.is_dir() and not one.exists():
-                continue        # who collects has just let it go
-            found = send(folder, credentials, where, kind, one)
-            if file.is_dir():
-                remember(file, one.name)
-                left += 1
-    except (NoConsent, ConsentProblem, NoDoor, Refused, ValueError, CertificateError) as problem:
+        with Leaving(folder, credentials, at if cloud or door is None else f"tls/{host}:{port - 1}") as leaving:
+            for one in files:
+                if file.is_dir() and not one.exists():
+                    continue        # who collects has just let it go
+                found = leaving.send(kind, one)
+                if file.is_dir():
+                    remember(file, one.name)
+                    left += 1
+    except (NoConsent, ConsentProblem, NotSent, SessionProblem, Refused, ValueError, CertificateError) as problem:
         fail(f"{left} of {len(files)} clips are with the cloud: {problem}" if left else str(problem))
     except OSError as error:
         fail(f"cannot read {error.filename or file}: {error.strerror or error}")

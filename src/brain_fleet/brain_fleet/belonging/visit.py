@@ -10,9 +10,9 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Any, BinaryIO, Iterator
+from typing import Any, Iterator
 
-from brain_fleet.belonging.names import FORMAT, GO, NO_CHECK_TIME, PATIENCE
+from brain_fleet.belonging.names import FORMAT, NO_CHECK_TIME, PATIENCE
 from brain_fleet.belonging.tokens import Token
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_security.certificates import CertificateError, Pair, fingerprint
@@ -23,7 +23,7 @@ LONGEST = 64 * 1024     # bytes of an answer
 _FORM = {"type": "object", "required": ["format", "now"], "properties": {
     "format": {"const": FORMAT}, "now": {"type": "number"}, "problem": {"type": "string"},
     "passing": {"type": "boolean"}, "authority": {"type": "string"}, "certificate": {"type": "string"},
-    "again": {"type": "number"}, "kept": {"type": "boolean"}, "until": {"type": "number"}}}
+    "again": {"type": "number"}}}
 
 
 class NoDoor(ConnectionError):
@@ -94,28 +94,16 @@ class Visit:
         with _showing(pair, authority) as tls:
             return self._ask(tls, {"do": "renew", "request": request.decode()})
 
-    def upload(self, pair: Pair, authority: bytes, question: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
-        """Sends a file; answer with ``kept``. Raises NoDoor, Refused, OSError."""
-        with _showing(pair, authority) as tls:
-            return self._ask(tls, {"do": "upload", **question}, file)
-
     @property
     def _told(self) -> str:
         return f"{self._where[0]}, port {self._where[1]}"
 
-    def _ask(self, tls: ssl.SSLContext, question: dict[str, Any], file: BinaryIO | None = None) -> dict[str, Any]:
+    def _ask(self, tls: ssl.SSLContext, question: dict[str, Any]) -> dict[str, Any]:
         try:
             with socket.create_connection(self._where, PATIENCE) as plain, \
                     tls.wrap_socket(plain, server_hostname=self._where[0]) as link, link.makefile("rb") as lines:
                 link.sendall(json.dumps({"format": FORMAT, **question}).encode() + b"\n")
-                if file is not None and (word := lines.readline(LONGEST + 1)) != GO:
-                    text = word     # it is refused, or there already
-                else:
-                    left = 0 if file is None else int(question["bytes"])    # it may grow meanwhile
-                    while file is not None and (part := file.read(min(64 * 1024, left))):
-                        link.sendall(part)
-                        left -= len(part)
-                    text = lines.readline(LONGEST + 1)
+                text = lines.readline(LONGEST + 1)
         except ssl.SSLCertVerificationError as error:
             raise Refused(f"who answers at {self._told} has no certificate of this fleet for that name "
                           f"({error.verify_message}); name the cloud as its certificate does, or make that anew with "

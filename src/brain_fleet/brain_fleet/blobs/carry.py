@@ -23,7 +23,7 @@ from brain_wire import Session
 
 PATIENCE = 15.0         # s for an answer, on a thin link too
 LONGEST = 4000          # bytes of a question, without its piece
-LARGEST = 8 * 2**30     # bytes of a blob
+LARGEST = 10**13        # bytes of a blob
 LONGEST_WAIT = 60.0     # s that one waits who is told to
 MODELS, CLIPS, LEARNING = "models", "clips", "learning"     # collections
 QUESTION: dict[str, Any] = {"type": "object", "required": ["of", "do", "digest"], "properties": {
@@ -35,7 +35,7 @@ QUESTION: dict[str, Any] = {"type": "object", "required": ["of", "do", "digest"]
 TAKEN: dict[str, Any] = {"type": "object", "required": ["have"], "additionalProperties": True, "properties": {
     "have": {"type": "integer", "minimum": 0}, "wait_s": {"type": "number", "minimum": 0}}}
 
-Guard = Callable[[int], ContextManager[object]]     # raises before a byte goes where it may not; given all bytes
+Guard = Callable[[int], ContextManager[Mapping[str, Any]]]     # what raises before a byte goes; given its size
 
 
 class Carrier:
@@ -47,11 +47,13 @@ class Carrier:
         session: open session that reaches the cloud's router; None: there is none yet.
         patience: s for an answer.
         tries: of each piece, through cuts.
+        guard: within it a blob is handed in: it raises where that may not be, before the first byte goes, or returns
+            values that the cloud is told besides, as for how long it may keep it.
     """
 
     def __init__(self, robot: str, of: str, session: Session | None = None, *, patience: float = PATIENCE,
-                 tries: int = 1) -> None:
-        self._key, self._of, self._patience, self._tries = blobs(robot), of, patience, tries
+                 tries: int = 1, guard: Guard = lambda size: contextlib.nullcontext({})) -> None:
+        self._key, self._of, self._patience, self._tries, self._guard = blobs(robot), of, patience, tries, guard
         self.session = session
         self._asked = threading.Event()
 
@@ -96,27 +98,25 @@ class Carrier:
             raise NotGiven(f"{problem}, and fetched anew") from None
 
     def hand_in(self, digest: str, size: int, file: BinaryIO, about: Mapping[str, Any],
-                going: Callable[[], bool] = lambda: True,
-                guard: Guard = lambda size: contextlib.nullcontext()) -> dict[str, Any]:
+                going: Callable[[], bool] = lambda: True) -> dict[str, Any]:
         """Hands a blob to the cloud, from where that has it; again and again the same one goes once.
 
         Args:
             size: bytes of ``file``.
             about: plain values of few bytes, for the collection.
             going: whether to go on, asked before each piece.
-            guard: allows it, before the first byte goes, or raises.
 
         Returns:
             The last answer: ``have`` is ``size`` where all has come.
 
         Raises:
             NoAnswer: nobody answers. NotGiven: the cloud takes no more. BlobProblem: its answer does not read.
-            OSError: the file cannot be read. What ``guard`` raises.
+            OSError: the file cannot be read. What the guard raises.
         """
-        with guard(size):
+        with self._guard(size) as more:
             have, data, sent, found = 0, b"", 0, {"have": 0}
             while going():
-                asked = {"offset": have, "size": size, "about": dict(about)}
+                asked = {"offset": have, "size": size, "about": {**about, **more}}
                 found = self._json(insist(lambda: self.ask("put", digest, data, **asked),   # noqa: B023 - at once
                                           self._tries, going), digest, TAKEN)
                 if "wait_s" in found:

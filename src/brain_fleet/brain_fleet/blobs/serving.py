@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 
 import zenoh
 
-from brain_fleet.blobs.carry import LARGEST, LONGEST, MODELS, QUESTION
+from brain_fleet.blobs.carry import CLIPS, LARGEST, LEARNING, LONGEST, MODELS, QUESTION
 from brain_fleet.blobs.store import PATTERN, PIECE, BlobProblem
 from brain_fleet.messages.answering import Buckets, answer
 from brain_fleet.messages.question import WAIT
@@ -30,6 +30,10 @@ ROBOTS = 20_000                     # whose rates are kept
 OLD_LONGEST = 1000
 OLD_QUESTION = {"type": "object", "required": ["digest"], "properties": {
     "digest": {"type": "string", "pattern": PATTERN}, "offset": {"type": "integer", "minimum": 0, "maximum": LARGEST}}}
+
+# What is said of collections that a cloud has only where it is started so.
+ABSENT = {CLIPS: "this cloud takes no pictures in; start it with --pictures",
+          LEARNING: "this cloud has nothing that is learned; start it with --learn"}
 
 limited_log = RateLimitedLog(logging.getLogger(__name__))
 
@@ -95,9 +99,10 @@ class Serving:
             query.reply_err(clip_utf8(str(problem), 500))
 
     def _answer(self, robot: str, asked: Mapping[str, Any], data: bytes) -> bytes:
-        collection = self.collections.get(asked.get("of", MODELS))
+        of = asked.get("of", MODELS)
+        collection = self.collections.get(of)
         if collection is None:
-            raise BlobProblem(f"this cloud has no {asked.get('of', MODELS)} for robots")
+            raise BlobProblem(ABSENT.get(of, f"this cloud has no {of} for robots"))
         digest, offset = asked["digest"], asked.get("offset", 0)
         do = asked.get("do") or ("get" if "offset" in asked else "about")
         if do == "get":

@@ -158,6 +158,9 @@ class Blobs:
         if have < size:
             return None
         try:
+            if not size:        # nothing comes of one that is empty
+                private.folder(self.folder)
+                open(part, "ab", opener=_own).close()
             if have != size or self._digest(digest, part) != digest:
                 self.forget(digest)
                 raise BlobProblem(f"what came as {quoted(digest[:19])} is something else ({have} bytes): it is let go "
@@ -199,6 +202,10 @@ class Blobs:
                 except FileNotFoundError:
                     continue    # let go of while they are counted
         return found
+
+    def recount(self) -> None:
+        """Files may have been deleted by somebody else."""
+        self._taken = None
 
     def taken(self) -> int:
         """Bytes that all blobs take."""

@@ -8,13 +8,13 @@ is a file each; those of another round are of no use any more, and are removed.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from brain_fleet.blobs.store import write_whole
 from brain_fleet.federated.plan import Plan
 from brain_fleet.federated.strategies import Update
 from brain_fleet.federated.weights import Weights, WeightsProblem, about, digest, pack, unpack
@@ -155,18 +155,8 @@ class Records:
                 path.unlink(missing_ok=True)
 
     def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f"{path.name}.tmp")
         try:
-            with open(temporary, "wb", opener=private.opener) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-            directory = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            write_whole(path, data)
         except OSError as error:
             raise RecordsProblem(f"{path} cannot be written ({error.strerror or error}): make room on that disk; what "
                                  f"was there before is safe") from None
