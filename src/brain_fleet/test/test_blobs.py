@@ -144,8 +144,8 @@ class Stage:
         while "cloud has no" not in str(self.ask({"of": "none", "do": "about", "digest": named(b"")})):
             time.sleep(0.02)    # until the way to the cloud is known, or the test's time is over
 
-    def carrier(self, of: str = "files", **more: Any) -> Carrier:
-        return Carrier("robot1", of, self.session, patience=2.0, **more)
+    def carrier(self, **more: Any) -> Carrier:
+        return Carrier("robot1", "files", self.session, patience=2.0, **more)
 
     def ask(self, question: Any, key: str = key_of("robot1"), attachment: bytes | None = None) -> Any:
         payload = question if isinstance(question, bytes) else json.dumps(question).encode()
@@ -207,15 +207,15 @@ def test_what_is_handed_in_leaves_by_consent_once_and_goes_on_after_a_cut(stage,
     file.write_bytes(data)
 
     @contextlib.contextmanager
-    def guard(size: int) -> Iterator[None]:
+    def guard(size: int) -> Iterator[dict[str, Any]]:
         if not allowed:
             raise PermissionError("the owner says no")
         left.append(size)
-        yield
+        yield {"kind": "clip"}
 
-    carrier, allowed = stage.carrier(tries=60), False
+    carrier, allowed = stage.carrier(tries=60, guard=guard), False
     with file.open("rb") as opened, pytest.raises(PermissionError):
-        carrier.hand_in(digest, len(data), opened, {}, guard=guard)
+        carrier.hand_in(digest, len(data), opened, {})
     assert not stage.kept.folder.exists() and not left      # not even its name has left
     allowed, stage.kept.busy = True, True
     reads: list[int] = []
@@ -227,12 +227,12 @@ def test_what_is_handed_in_leaves_by_consent_once_and_goes_on_after_a_cut(stage,
                 stage.relay.cut()
             return super().read(most)
 
-    found = carrier.hand_in(digest, len(data), Cut(data), {"kind": "clip"}, guard=guard)
+    found = carrier.hand_in(digest, len(data), Cut(data), {})
     assert found == {"have": len(data), "whole": True, "kind": "clip"} and left == [len(data)]
     assert reads[-3:] == [PIECE, 2 * PIECE, 3 * PIECE]
     assert stage.kept.of("robot1").path(digest).read_bytes() == data
     reads.clear()
-    assert carrier.hand_in(digest, len(data), Cut(data), {}, guard=guard)["whole"] and reads == []  # it is there
+    assert carrier.hand_in(digest, len(data), Cut(data), {})["whole"] and reads == []  # it is there
     with pytest.raises(NotGiven, match="has become shorter"):
         carrier.hand_in("sha256:" + "1" * 64, 10, io.BytesIO(b"short"), {})
     with pytest.raises(NotGiven, match="may take 1048576 bytes"):
@@ -247,10 +247,11 @@ def test_what_comes_on_the_keys_of_blobs_is_checked(stage):
     digest = named(b"blob")
     get = {"of": "files", "do": "get", "digest": digest}
     for question, why in (
-            (b"", "no JSON"), (b"[]", "an object"), (b"x" * 5000, "at most 4000 are taken"), ({**get, "do": "steal"},
-            "must be one of"), ({**get, "digest": "../../etc/passwd"}, "digest must read"), ({**get, "offset": -1},
-            "at least 0"), ({**get, "offset": 1e300}, "an integer"), ({**get, "of": "none"}, "has no none for robots"),
-            ({**get, "of": "../x"}, "of must read"), ({**get, "do": "put"}, "size is missing"), (get, "no such blob"),
+            (b"", "no JSON"), (b"[]", "an object"), (b"x" * 5000, "at most 4000 are taken"),
+            ({**get, "do": "steal"}, "must be one of"), ({**get, "digest": "../../etc/passwd"}, "digest must read"),
+            ({**get, "offset": -1}, "at least 0"), ({**get, "offset": 1e300}, "an integer"),
+            ({**get, "of": "none"}, "has no none for robots"), ({**get, "of": "../x"}, "of must read"),
+            ({**get, "do": "put"}, "size is missing"), (get, "no such blob"),
             ({**get, "do": "put", "size": 1, "about": []}, "an object"), ({**get, "more": 1}, "has no field"),
             ({"of": "files", "do": "get"}, "digest is missing")):
         found = stage.ask(question)

@@ -7,6 +7,9 @@ import io
 import json
 import os
 import re
+import signal
+import socket
+import threading
 import time
 from pathlib import Path
 
@@ -17,7 +20,10 @@ import brain_fleet
 from brain.cli import app
 from brain_fleet.belonging.authority import Refusal
 from brain_fleet.belonging.consent import Consent, ConsentProblem, NoConsent
-from brain_fleet.belonging.leaving import Leaving, NotSent
+from brain_fleet.belonging.credentials import read_pair
+from brain_fleet.belonging.leaving import Leaving, NotSent, send
+from brain_fleet.belonging.names import GO
+from brain_fleet.belonging.visit import _showing
 from brain_fleet.blobs.carry import CLIPS
 from brain_fleet.blobs.store import PIECE
 
@@ -161,6 +167,57 @@ def test_a_file_that_had_come_in_part_goes_on_over_either_way(stage, tmp_path):
         del stage.serving.collections[CLIPS]
         with pytest.raises(NotSent, match="takes no pictures in; start it with --pictures"):
             leaving.send("recordings", empty)
+
+
+def test_a_robot_of_the_release_before_hands_in_over_the_door(stage, tmp_path):
+    file = picture(tmp_path)
+    pair, authority = read_pair(stage.file)
+
+    def hands_in(**more: object) -> dict[str, object]:
+        data = file.read_bytes()
+        question = {"format": 1, "do": "upload", "kind": "pictures", "name": "a.png", "bytes": len(data),
+                    "sha256": hashlib.sha256(data).hexdigest(), "days": 3, **more}
+        with _showing(pair, authority) as tls, socket.create_connection(stage.door) as plain, \
+                tls.wrap_socket(plain, server_hostname="localhost") as link, link.makefile("rb") as lines:
+            link.sendall(json.dumps(question).encode() + b"\n")
+            if (word := lines.readline()) == GO:
+                link.sendall(data)
+                word = lines.readline()
+        return json.loads(word)
+
+    for _ in range(2):
+        assert hands_in()["kept"]
+    assert next(stage.kept.glob("*.data")).read_bytes() == file.read_bytes() and len(stage.told) == 1
+    assert "not enough is left for 2.0" in hands_in(bytes=2 * 10**6, sha256="0" * 64)["problem"]
+    assert "kind must read" in hands_in(kind="../x")["problem"]
+    with pytest.raises(ValueError, match="give its endpoint, as tls/cloud.example:7460"):
+        send(stage.folder, stage.file, stage.door, "pictures", file)
+
+
+@pytest.mark.slow
+def test_a_recording_goes_on_after_the_cloud_was_killed(fleet, tmp_path, until):
+    assert CliRunner().invoke(app, ["keys", str(tmp_path / "keys"), "--node", "robot1"]).exit_code == 0
+    fleet.secure = tmp_path / "keys"
+    fleet.cloud("--pictures", "100")
+    fleet.ask("status")
+    file, edge, found = picture(tmp_path, "long.mcap", 60 * 10**6), fleet.database("robot1"), []
+    Consent(edge).decide("recordings", True)
+    kept = fleet.database("cloud") / "pictures" / "robot1"
+
+    def have() -> int:
+        return max([path.stat().st_size for path in kept.glob("*.part")], default=0)
+
+    sending = threading.Thread(target=lambda: found.append(send(
+        edge, tmp_path / "keys" / "robot1.json5", f"tls/localhost:{fleet.port}", "recordings", file)), daemon=True)
+    sending.start()
+    until(lambda: have() > 4 * 10**6, lambda: fleet.said("cloud"))
+    fleet.end("cloud", signal.SIGKILL)
+    assert (half := have()) > 4 * 10**6
+    fleet.cloud("--pictures", "100")
+    until(lambda: found, lambda: (fleet.said("cloud"), Consent(edge).lines()))
+    assert next(kept.glob("*.data")).read_bytes() == file.read_bytes() and half < 60 * 10**6
+    assert [(line["state"], line["bytes"]) for line in Consent(edge).lines()] == [("left", 60 * 10**6)]
+    assert "robot1 has handed in long.mcap (recordings, 60.0 MB)" in fleet.said("cloud")
 
 
 def test_what_the_release_before_has_kept_is_kept_on_and_deleted_when_its_time_is_over(stage):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from local_jobs import LOADED, PATIENCE, PLAIN, Jobs, check_status, conditions, job, left, until
 
-from brain_fleet.jobs.loader import digest
+from brain_fleet.blobs.inputs import digest
 from brain_fleet.jobs.manifests import read_jobs
 from brain_fleet.schema import FormProblem
 

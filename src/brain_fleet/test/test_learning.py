@@ -21,13 +21,13 @@ from brain.cli import app
 from brain_fleet.checks.relay import Relay
 from brain_fleet.blobs import carry
 from brain_fleet.blobs.store import PIECE, Blobs
-from brain_fleet.federated import aggregator, participant, said
+from brain_fleet.federated import aggregator, participant, round_messages
 from brain_fleet.federated.aggregator import Aggregator
 from brain_fleet.federated.learner import LearnerProblem, make
 from brain_fleet.federated.participant import Made, Participant, Turned
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds
-from brain_fleet.federated.said import CHUNK
+from brain_fleet.federated.round_messages import CHUNK
 from brain_fleet.federated.weights import digest, pack
 from brain_fleet.messages import question
 from brain_fleet.messages.question import NoAnswer, NotGiven
@@ -110,7 +110,7 @@ def test_robots_that_hand_in_together_wait_for_room_and_do_not_take_it_from_each
         task = tasks[robot]
         head = {"from": robot, "do": "put", "run": task.run, "round": task.attempt, "version": task.version,
                 "digest": digest(data), "size": len(data), "offset": offset, "examples": 1}
-        return cloud.aggregator._answer(robot, said.Said(head, data[offset:offset + CHUNK], True))[0]
+        return cloud.aggregator._answer(robot, round_messages.RoundMessage(head, data[offset:offset + CHUNK], True))[0]
 
     first = puts("robot1", 0)["have"]
     assert 0 < first < len(data)
@@ -261,11 +261,11 @@ def test_what_is_hostile_costs_at_most_itself(cloud):
     session = cloud.session("robot1")
 
     def ask(head: Any, data: bytes = b"", key: str = learn("robot1"), raw: bytes | None = None) -> Any:
-        payload = said.write(head, data, framed=bool(data)) if raw is None else raw
+        payload = round_messages.write(head, data, framed=bool(data)) if raw is None else raw
         for reply in session.zenoh.get(key, payload=payload, timeout=5.0, target=zenoh.QueryTarget.ALL):
             if reply.ok is None:
                 return reply.err.payload.to_bytes().decode()
-            found = said.read(reply.ok.payload.to_bytes(), "reply")
+            found = round_messages.read(reply.ok.payload.to_bytes(), "reply")
             assert found.framed == bool(data)
             return found.head
         return None
@@ -280,7 +280,7 @@ def test_what_is_hostile_costs_at_most_itself(cloud):
             (ask(None, raw=b""), "nor a frame"), (ask(None, raw=b"\xff\xff\xff\xff{}"), "nor a frame"),
             (ask(None, raw=b"\0\0\0\2[]"), "must be an object"), (ask({**me, "do": "steal"}), "must be one of"),
             (ask({**me, "do": "task", "format": 2}), "is of format 2"), (ask({**me, "do": "put"}), "run is missing"),
-            (ask({**put, "offset": -1}), "at least 0"), (ask(put, bytes(CHUNK + said.HEAD)), "at most"),
+            (ask({**put, "offset": -1}), "at least 0"), (ask(put, bytes(CHUNK + round_messages.HEAD)), "at most"),
             (ask({**put, "metrics": {"a": 10**400}}), "64 bits")):
         assert isinstance(found, str) and why in found, (found, why)
     assert "needs the learner line" in ask({**me, "do": "task", "learners": ["other"]})["why"]
@@ -361,12 +361,13 @@ def test_a_learner_that_is_not_there_is_named_with_its_remedy():
 
 
 def test_what_is_neither_an_object_nor_a_frame_is_named():
-    whole = said.write({"wait_s": 1.0}, b"data", framed=True)
-    assert said.read(whole, "reply") == ({"format": 1, "wait_s": 1.0}, b"data", True)
-    assert said.read(said.write({"wait_s": 1.0}), "reply") == ({"format": 1, "wait_s": 1.0}, b"", False)
-    for payload in (b"", whole[:3], whole[:10], (said.HEAD + 1).to_bytes(4, "big") + bytes(said.HEAD + 1)):
+    whole = round_messages.write({"wait_s": 1.0}, b"data", framed=True)
+    assert round_messages.read(whole, "reply") == ({"format": 1, "wait_s": 1.0}, b"data", True)
+    plain, most = round_messages.write({"wait_s": 1.0}), round_messages.HEAD + 1
+    assert round_messages.read(plain, "reply") == ({"format": 1, "wait_s": 1.0}, b"", False)
+    for payload in (b"", whole[:3], whole[:10], most.to_bytes(4, "big") + bytes(most)):
         with pytest.raises(FormProblem, match="it is neither an object nor a frame"):
-            said.read(payload, "reply")
+            round_messages.read(payload, "reply")
 
 
 def asking(*heads: dict[str, Any]) -> Participant:
@@ -413,16 +414,17 @@ def test_an_update_goes_on_where_it_was_after_the_cloud_was_killed(tmp_path, mon
         for wrong, why in (({}, "about.run is missing"), ({**about, "run": 7}, "about.run must be a string")):
             with pytest.raises(FormProblem, match=why):
                 cloud.aggregator.take("robot2", f"sha256:{'0' * 64}", 0, task.size, b"", wrong)
-        for size, what, why in ((5, about, "weights of this network have"), (task.size, {**about, "round": 99}, "late")):
+        late = {**about, "round": 99}
+        for size, what, why in ((5, about, "weights of this network have"), (task.size, late, "late")):
             with pytest.raises(carry.BlobProblem, match=why):
                 cloud.aggregator.take("robot2", f"sha256:{'0' * 64}", 0, size, b"", what)
     with contextlib.closing(Cloud(tmp_path)) as cloud:
         head = {"from": "robot1", "do": "put", **about, "digest": digest(data), "size": len(data), "examples": 1}
-        assert cloud.aggregator._answer("robot1", said.Said(head))[0] == {"have": PIECE}
+        assert cloud.aggregator._answer("robot1", round_messages.RoundMessage(head))[0] == {"have": PIECE}
         session = cloud.session("robot1")
         carry.Carrier("robot1", carry.LEARNING, session, tries=60).hand_in(
             f"sha256:{digest(data)}", len(data), io.BytesIO(data), about)
-        assert cloud.aggregator._answer("robot1", said.Said(head))[0]["taken"]
+        assert cloud.aggregator._answer("robot1", round_messages.RoundMessage(head))[0]["taken"]
         assert not list(cloud.rounds.folder.glob("coming/*"))
         assert cloud.rounds.status()["history"][0]["updates"] == {"robot1": digest(data)}
 
@@ -431,9 +433,9 @@ def test_a_robot_of_the_release_before_learns_in_frames(cloud):
     """It asks on one key for all, with weights behind the object, and is answered so."""
     session = cloud.session("robot1")
 
-    def ask(head: dict[str, Any], data: bytes = b"") -> said.Said:
-        payload = said.write({"from": "robot1", **head}, data, framed=True)
-        return said.read(question.ask(session, learn("robot1"), payload, 30.0), "reply")
+    def ask(head: dict[str, Any], data: bytes = b"") -> round_messages.RoundMessage:
+        payload = round_messages.write({"from": "robot1", **head}, data, framed=True)
+        return round_messages.read(question.ask(session, learn("robot1"), payload, 30.0), "reply")
 
     task = ask({"do": "task", "learners": ["line"]}).head
     data = b""

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent / "programs"))
 from manifests_of_jobs import (dataset, federated, incremental, joint, model, runtime, step,       # noqa: E402
                                train_job)
 
+from brain_fleet.blobs import inputs  # noqa: E402
 from brain_fleet.cluster import counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
 from brain_fleet.cluster.kinds import (DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB,   # noqa: E402
                                        Kind)
@@ -381,7 +382,7 @@ def shop(tmp_path: Path) -> Iterator[str]:
 
 def test_the_gate_opens_for_what_is_there_and_right_only(shop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(inputs, "WAITS", (0.0, 0.0))
     right, wrong = hashlib.sha256(b"data").hexdigest(), "0" * 64
     here = tmp_path / "here.txt"
     here.write_bytes(b"data")

@@ -16,6 +16,9 @@ MOVED = {
     "brain_wire.waking": "brain_wire.wakeup",
     "brain_fleet.jobs.keeper": "brain_runtime.run.subreaper",
     "brain_fleet.jobs.processes": "brain_runtime.run.tree",
+    "brain_fleet.federated.frames": "brain_fleet.federated.round_messages",
+    "brain_fleet.models.parts": "brain_fleet.blobs.store",
+    "brain_fleet.models.serving": "brain_fleet.blobs.serving",
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
     "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
 }

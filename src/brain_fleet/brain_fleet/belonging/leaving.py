@@ -96,3 +96,17 @@ class Leaving:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def send(folder: Path, credentials: Path, cloud: str, kind: str, file: Path) -> dict[str, Any]:
+    """Hands one file to the cloud; see :class:`Leaving`.
+
+    Raises:
+        ValueError: ``cloud`` is the place of its door, which took files in the release before.
+        What :class:`Leaving` and :meth:`Leaving.send` raise.
+    """
+    if not isinstance(cloud, str):
+        raise ValueError("files leave by the cloud's router now: give its endpoint, as tls/cloud.example:7460, in "
+                         "place of the door's host and port")
+    with Leaving(folder, credentials, cloud) as leaving:
+        return leaving.send(kind, file)

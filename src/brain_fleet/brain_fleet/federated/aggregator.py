@@ -18,10 +18,10 @@ import zenoh
 from brain_fleet.blobs.carry import LEARNING
 from brain_fleet.blobs.serving import Collection, Serving
 from brain_fleet.blobs.store import PIECE, SHA256, BlobProblem, Blobs, NoRoom
-from brain_fleet.federated import said
+from brain_fleet.federated import round_messages
 from brain_fleet.federated.records import RecordsProblem
 from brain_fleet.federated.rounds import Refused, Rounds, Task
-from brain_fleet.federated.said import CHUNK, Said
+from brain_fleet.federated.round_messages import CHUNK, RoundMessage
 from brain_fleet.messages.answering import Buckets, answer
 from brain_fleet.schema import FormProblem, check, load_schema
 from brain_security.fleet_keys import learn, robot_of
@@ -61,7 +61,7 @@ class Aggregator(Collection):
             self._coming[folder.name] = time.monotonic(), Blobs(folder)
         self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
         (blobs or Serving(session, barred)).collections[LEARNING] = self
-        answer(session, learn("*"), said.LONGEST, self._serve, "learning", limited_log)
+        answer(session, learn("*"), round_messages.LONGEST, self._serve, "learning", limited_log)
         session.run(self._watch, "learning rounds")
 
     def _watch(self) -> None:
@@ -86,11 +86,11 @@ class Aggregator(Collection):
             bucket = self._buckets.of(robot)
             held = bucket.wait()
             if held > 0.0:
-                query.reply(key, said.write({"wait_s": min(held, 60.0), "why": "more came than one robot may send"},
-                                            framed=data[:1] != b"{"))
+                query.reply(key, round_messages.write({
+                    "wait_s": min(held, 60.0), "why": "more came than one robot may send"}, framed=data[:1] != b"{"))
                 return
             bucket.take(len(data))
-            question = said.read(data, "question")
+            question = round_messages.read(data, "question")
             if question.head["from"] != robot:
                 raise FormProblem(f"it says that it is from {question.head['from']}, on the key of {robot}: each "
                                   f"speaks for itself only")
@@ -99,9 +99,9 @@ class Aggregator(Collection):
             limited_log(f"refuse {key}", f"refused what came on {quoted(key)}: {problem}")
             query.reply_err(clip_utf8(str(problem), 500))
             return
-        query.reply(key, said.write(found, weights, question.framed))
+        query.reply(key, round_messages.write(found, weights, question.framed))
 
-    def _answer(self, robot: str, question: Said) -> tuple[dict[str, Any], bytes]:
+    def _answer(self, robot: str, question: RoundMessage) -> tuple[dict[str, Any], bytes]:
         """Answer, and the weights that go with it in a frame."""
         do = question.head["do"]
         try:
@@ -115,7 +115,7 @@ class Aggregator(Collection):
             limited_log("records", str(problem))
             return {"wait_s": AGAIN, "why": "the cloud cannot write to its disk just now"}, b""
 
-    def _task(self, robot: str, question: Said) -> dict[str, Any]:
+    def _task(self, robot: str, question: RoundMessage) -> dict[str, Any]:
         found = self._rounds.task(robot, tuple(question.head.get("learners", ())))
         if isinstance(found, Task):
             return {"run": found.run, "round": found.attempt, "version": found.version, "digest": found.digest,
@@ -123,7 +123,7 @@ class Aggregator(Collection):
                     "config": dict(found.config)}
         return {"wait_s": found.seconds, "why": found.why, "over": found.over}
 
-    def _get(self, question: Said) -> tuple[dict[str, Any], bytes]:
+    def _get(self, question: RoundMessage) -> tuple[dict[str, Any], bytes]:
         """Weights in a frame, for a robot of the release before."""
         head = _needs(question, "digest", "offset")
         data = self._weights(head["digest"])
@@ -135,7 +135,7 @@ class Aggregator(Collection):
             raise Refused("the weights are others meanwhile")
         return data
 
-    def _put(self, robot: str, question: Said) -> dict[str, Any]:
+    def _put(self, robot: str, question: RoundMessage) -> dict[str, Any]:
         head = _needs(question, "run", "round", "version", "digest", "size", "examples")
         if self._rounds.taken(robot, head["digest"], head["round"], head["version"]):
             return {"taken": True}
@@ -230,13 +230,13 @@ class Aggregator(Collection):
             if self._coming.pop(robot, None) is not None:
                 shutil.rmtree(self._folder / robot, ignore_errors=True)
 
-    def _decline(self, robot: str, question: Said) -> dict[str, Any]:
+    def _decline(self, robot: str, question: RoundMessage) -> dict[str, Any]:
         head = _needs(question, "run", "round", "why")
         self._rounds.decline(robot, head["run"], head["round"], head["why"])
         return {"wait_s": 1.0, "why": "noted"}
 
 
-def _needs(question: Said, *names: str) -> dict[str, Any]:
+def _needs(question: RoundMessage, *names: str) -> dict[str, Any]:
     for name in names:
         if name not in question.head:
             raise FormProblem(f"{name} is missing")

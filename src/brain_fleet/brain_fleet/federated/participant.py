@@ -20,7 +20,7 @@ import numpy as np
 
 from brain_fleet.blobs.carry import LEARNING, Carrier
 from brain_fleet.blobs.store import SHA256, BlobProblem, Blobs
-from brain_fleet.federated import said
+from brain_fleet.federated import round_messages
 from brain_fleet.federated.learner import Learner
 from brain_fleet.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
 from brain_fleet.messages import question
@@ -251,10 +251,10 @@ class Participant:
 
     def _ask(self, head: dict[str, Any]) -> dict[str, Any]:
         """Asks once. Raises NoAnswer, NotGiven."""
-        answer = question.ask(self._session, learn(self._robot), said.write({"from": self._robot, **head}),
+        answer = question.ask(self._session, learn(self._robot), round_messages.write({"from": self._robot, **head}),
                               self._patience)
         try:
-            return said.read(answer, "reply").head
+            return round_messages.read(answer, "reply").head
         except FormProblem as problem:
             raise NoAnswer(f"what the cloud answers cannot be read: {problem}") from None
 

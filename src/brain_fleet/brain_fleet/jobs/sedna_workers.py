@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any, Mapping
 
+from brain_fleet.blobs.inputs import local_path
 from brain_fleet.jobs.containers import grace, pod_steps
 from brain_fleet.jobs.job import MESSAGE
 from brain_fleet.jobs.learning import KINDS, LIFELONG, compile_learning, running
-from brain_fleet.jobs.loader import local_path
 from brain_fleet.jobs.manifests import Manifest, ttl
 from brain_fleet.jobs.plan import BACKOFF, GRACE, Group, Load, Places, Plan, Step, Worker, noted
 from brain_fleet.jobs.sedna import Data, Part, compile_federated, compile_joint, given

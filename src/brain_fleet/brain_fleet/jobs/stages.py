@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Mapping
 
+from brain_fleet.blobs.inputs import local_path
 from brain_fleet.jobs.conditions import stamp
 from brain_fleet.jobs.job import MESSAGE, RUNNING, SUCCEEDED, SUSPENDED, Job
 from brain_fleet.jobs.learning import (COMPLETED, DEPLOY, EVAL, FAILED, INFER, LIFELONG, PERIOD, READY, TRAIN, WAITING,
                                        WORKERS, Seen, Where, is_hot, running, steps, where, written)
-from brain_fleet.jobs.loader import local_path
 from brain_fleet.jobs.rounds import only
 from brain_fleet.jobs.samples import count, read_samples, told_metrics, told_path
 from brain_fleet.schema import FormProblem

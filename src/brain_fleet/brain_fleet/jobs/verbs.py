@@ -123,12 +123,12 @@ def check(file: File, as_json: Json = False) -> None:
 @app.command()
 def digest(path: Annotated[Path, typer.Argument(help="A file or folder of data, or of a model.")]) -> None:
     """Prints the SHA-256 by which a loader checks data before any worker starts."""
-    from brain_fleet.jobs.loader import LoadProblem
-    from brain_fleet.jobs.loader import digest as of
+    from brain_fleet.blobs.inputs import InputProblem
+    from brain_fleet.blobs.inputs import digest as of
 
     try:
         tell(of(path))
     except OSError as error:
         fail(f"cannot read {path}: {error.strerror or error}")
-    except LoadProblem as problem:
+    except InputProblem as problem:
         fail(str(problem))

@@ -10,10 +10,9 @@ import logging
 import time
 from typing import Any
 
-import zenoh
-
 from brain_fleet.belonging.consent import Consent, ConsentProblem, NoConsent
 from brain_fleet.joint.answering import QUESTION
+from brain_fleet.messages.question import NOTHING, NoAnswer, NotGiven, ask
 from brain_security.fleet_keys import second
 from brain_wire import Node, Session, messages
 from brain_wire.messages import MessageError
@@ -96,23 +95,12 @@ class Asking:
 
     def _ask(self, question: bytes) -> Any | None:
         try:
-            replies = list(self._cloud.zenoh.get(
-                second(self._robot), payload=question, target=zenoh.QueryTarget.ALL,
-                consolidation=zenoh.ConsolidationMode.NONE, timeout=self._deadline))
-        except zenoh.ZError as error:
-            limited_log("cloud", f"the cloud cannot be asked ({quoted(str(error)[:80])})")
-            return None
-        for reply in replies:
-            if reply.ok is None:
-                why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
-                if why not in (b"", b"Timeout"):
-                    limited_log("refused", f"the cloud does not answer: {quoted(why.decode('utf-8', 'replace'))}")
-                continue
-            data = reply.ok.payload
-            if not 0 < len(data) <= ANSWER:
-                continue
-            try:
-                return messages.decode(data.to_bytes(), OBJECTS)
-            except MessageError as error:
-                limited_log("answer", f"what the cloud answers cannot be read: {quoted(str(error)[:80])}")
+            data = ask(self._cloud, second(self._robot), question, self._deadline)
+            if 0 < len(data) <= ANSWER:
+                return messages.decode(data, OBJECTS)
+        except (NoAnswer, NotGiven) as problem:
+            if str(problem) != NOTHING:
+                limited_log("cloud", str(problem))
+        except MessageError as error:
+            limited_log("answer", f"what the cloud answers cannot be read: {quoted(str(error)[:80])}")
         return None

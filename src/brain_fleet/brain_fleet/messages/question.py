@@ -18,6 +18,7 @@ from brain_wire.safe_text import quoted
 
 LARGEST = 2 * 2**20     # bytes of an answer
 WAIT = "wait"           # what is told to who asks for more than it may just now
+NOTHING = "no cloud answers"
 LOOK = 0.5              # s between two looks at whether to go on
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ def ask(session: Session, key: str, payload: bytes, patience: float, *, attachme
         why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
         if why not in (b"", b"Timeout", WAIT.encode()):
             raise NotGiven(f"the cloud refuses: {quoted(why.decode('utf-8', 'replace'))}")
-    raise NoAnswer("no cloud answers")
+    raise NoAnswer(NOTHING)
 
 
 def insist(asked: Callable[[], T], tries: int, going: Callable[[], bool] = lambda: True) -> T:

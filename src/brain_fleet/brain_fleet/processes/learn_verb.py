@@ -20,8 +20,8 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
           labels: Annotated[str, typer.Option(metavar="SOURCE", help="Where labels come from: self, outcomes, or a "
                                               "recorded topic of a teacher.")] = "self",
           seed: Annotated[int, typer.Option(min=0, help="Of which clips are taken.")] = 0,
-          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the cloud's weights are while they "
-                                               "come, and trained from.")] = FOLDER / "learn",
+          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="For weights of the cloud, which "
+                                               "what is learned begins with.")] = FOLDER / "learn",
           cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Trains on this robot's own recordings when the cloud asks for it, until Ctrl-C; only weights leave the robot.
 

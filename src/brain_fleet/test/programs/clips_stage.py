@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of pictures and clips share: a cloud's router and door in this process, and a robot that has enrolled."""
+"""Shared by the tests of pictures and clips: a cloud's router and door, and a robot that has enrolled."""
 from __future__ import annotations
 
 import contextlib

@@ -17,7 +17,7 @@ HEAD = 32 * 1024        # bytes of the object
 LONGEST = 4 + HEAD + CHUNK
 
 
-class Said(NamedTuple):
+class RoundMessage(NamedTuple):
     """An object; in a frame, also the bytes behind it."""
 
     head: dict[str, Any]
@@ -31,7 +31,7 @@ def write(head: Mapping[str, Any], data: bytes = b"", framed: bool = False) -> b
     return len(text).to_bytes(4, "big") + text + data if framed else text
 
 
-def read(payload: bytes, schema: str) -> Said:
+def read(payload: bytes, schema: str) -> RoundMessage:
     """A question or an answer from bytes.
 
     Args:
@@ -54,4 +54,4 @@ def read(payload: bytes, schema: str) -> Said:
         raise FormProblem(f"it is of format {head['format']}, and this software knows {FORMAT}; install the same "
                           f"version of brain_fleet on robots and cloud")
     check(head, load_schema("brain_fleet.federated", schema))
-    return Said(head, data, framed)
+    return RoundMessage(head, data, framed)
