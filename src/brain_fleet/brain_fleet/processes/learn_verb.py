@@ -30,8 +30,8 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
     """
     words = [sys.executable, "-m", "brain_fleet.processes.run_learn", "--learner", learner, "--name", name, "--labels",
              labels, "--seed", str(seed), "--folder", str(folder.expanduser().absolute() / name / learner)]
-    for folder in data:
-        words += ["--data", str(Path(folder).expanduser().absolute())]
+    for one in data:
+        words += ["--data", str(Path(one).expanduser().absolute())]
     for option, value in (("--cloud", cloud), ("--secure", None if secure is None else secure.expanduser().absolute())):
         if value is not None:
             words += [option, str(value)]
