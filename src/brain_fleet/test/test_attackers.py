@@ -13,7 +13,7 @@ from brain_fleet.messages import answering, envelope
 from brain_fleet.models.model_file import ModelProblem, check_model
 from brain_fleet.processes.settings import ZENOH
 from brain_fleet.schema import FormProblem, read_json, values_in
-from brain_security.fleet_keys import models, orders, up
+from brain_security.fleet_keys import blobs, models, orders, up
 from brain_wire import open_session
 from brain_wire.session import Elsewhere
 
@@ -96,7 +96,8 @@ def test_nobody_waits_for_who_floods_a_cloud(fleet, until):
     fleet.cloud()
     within = b"{}," * ((envelope.REQUEST - 300) // 3)
     heavy = json.dumps(HEAD).encode().replace(b"[]", b"[" + within + b"{}]")
-    floods = {up("mallory"): heavy, orders("mallory"): heavy, models("mallory"): b"[" + b"{}," * 500_000 + b"{}]"}
+    large = b"[" + b"{}," * 500_000 + b"{}]"
+    floods = {up("mallory"): heavy, orders("mallory"): heavy, models("mallory"): large, blobs("mallory"): large}
     served: list[str] = []
 
     def ask(session, name, key, payload, done=lambda: None):

@@ -130,6 +130,34 @@ def test_old_models_are_let_go_of_but_never_what_is_or_was_in_use(tmp_path):
         assert shelf.blobs.have(wanted) == 0
 
 
+def test_what_the_release_before_has_on_a_robots_disk_is_used_on(tmp_path):
+    """A folder and its tables as that has left them: a model in use, one that was used before, and one half come."""
+    paths = [tmp_path / str(number) for number in range(3)]
+    digests = [big_model(path, 900, number) for number, path in enumerate(paths)]
+    folder = tmp_path / "edge" / "models"
+    with Store(tmp_path / "edge", "robot1") as store:
+        folder.mkdir(mode=0o700)
+        for digest, path in zip(digests[:2], paths, strict=False):
+            path.rename(folder / f"{digest.removeprefix('sha256:')}.safetensors")
+        half = paths[2].read_bytes()[:500]
+        (folder / f"{digests[2].removeprefix('sha256:')}.part").write_bytes(half)
+        with store.change() as db:
+            for used, digest in enumerate(digests[:2], 1):
+                db.execute("INSERT INTO shelf VALUES (?, 'motor', 1000, 'ann', ?)", (digest, used))
+            db.execute("INSERT INTO loaded VALUES ('motor', ?, 'own', '', NULL, '')", (digests[1],))
+        shelf = Shelf(store, quota=3500)
+        assert [shelf.path(digest) is not None for digest in digests] == [True, True, False]
+        assert shelf.signer(digests[0]) == "ann" and shelf.blobs.have(digests[2]) == 500
+        shelf.make_room(digests[2], paths[2].stat().st_size, [digests[2]])
+        assert shelf.path(digests[0])       # there is room for all
+        whole = paths[2].read_bytes()
+        shelf.blobs.write(digests[2], 500, whole[500:])
+        assert shelf.blobs.finish(digests[2], len(whole)).read_bytes() == whole
+        shelf.take(digests[2], "motor", len(whole), "ann")
+        shelf.make_room("sha256:" + "f" * 64, 1200, [])
+        assert [shelf.path(digest) is not None for digest in digests] == [False, True, True]
+
+
 @pytest.mark.slow
 def test_a_large_model_reaches_a_robot_through_cuts_and_kills_and_is_whole(fleet, tmp_path, until):
     path = tmp_path / "large.safetensors"

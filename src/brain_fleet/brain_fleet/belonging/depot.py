@@ -20,6 +20,8 @@ from brain_wire.rate_limited_log import RateLimitedLog
 DAYS = 90.0         # that anything is kept at most
 SPARE = 500 * 10**6     # bytes of the disk that are left free
 EVERY = 600.0       # s between two looks at what is too old
+TIDY = 10.0         # s between two looks at a robot's files because there is no room for another
+FILES = 20_000      # of each robot
 UNFINISHED = 86400.0    # s since a piece has come, after which what has come of a file is let go of
 CHUNK = 64 * 1024
 DATA, ABOUT = ".data", ".json"
@@ -49,6 +51,7 @@ class Depot(Collection):
         self._folder, self._most, self._days, self._told, self._clock = folder, most, days, told, clock
         self._lock = threading.RLock()
         self._robots: dict[str, Blobs] = {}
+        self._tidied: dict[str, float] = {}     # steady time, by robot
         self._over = threading.Event()
         threading.Thread(target=self._keep_tidy, name="depot", daemon=True).start()
 
@@ -104,7 +107,8 @@ class Depot(Collection):
             told = blobs.folder / f"{digest.removeprefix(SHA256)}{ABOUT}"
             if told.exists():
                 return {"have": size, "until": _until(told)}
-            if any(blobs.missing(digest, size)):
+            if any(blobs.missing(digest, size)) and time.monotonic() > self._tidied.get(robot, float("-inf")) + TIDY:
+                self._tidied[robot] = time.monotonic()
                 self._tidy(blobs)
             over, lacking = blobs.missing(digest, size)
             if over:
@@ -113,6 +117,8 @@ class Depot(Collection):
                              f"time is over")
             if lacking:
                 raise NoRoom("the cloud's disk has no room for it just now")
+            if digest not in (sizes := blobs.sizes()) and len(sizes) >= FILES:
+                raise NoRoom(f"of {robot} {FILES} files are kept; they go when their time is over")
             have = blobs.write(digest, offset, data)
             if have < size:
                 return {"have": have}

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 from brain_fleet.belonging.consent import Consent
 from brain_fleet.belonging.credentials import read_pair
@@ -54,7 +54,7 @@ class Leaving:
                               f"with --cloud") from None
         return self._session
 
-    def send(self, kind: str, file: Path) -> dict[str, Any]:
+    def send(self, kind: str, file: Path) -> Mapping[str, Any]:
         """Hands a file to the cloud, from where it was cut off; again and again the same one is kept once.
 
         Args:
@@ -98,7 +98,7 @@ class Leaving:
         self.close()
 
 
-def send(folder: Path, credentials: Path, cloud: str, kind: str, file: Path) -> dict[str, Any]:
+def send(folder: Path, credentials: Path, cloud: str, kind: str, file: Path) -> Mapping[str, Any]:
     """Hands one file to the cloud; see :class:`Leaving`.
 
     Raises:

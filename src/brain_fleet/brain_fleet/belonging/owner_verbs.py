@@ -85,7 +85,7 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
             for one in files:
                 if file.is_dir() and not one.exists():
                     continue        # who collects has just let it go
-                found = leaving.send(kind, one)
+                found = dict(leaving.send(kind, one))
                 if file.is_dir():
                     remember(file, one.name)
                     left += 1

@@ -98,40 +98,21 @@ class Carrier:
             raise NotGiven(f"{problem}, and fetched anew") from None
 
     def hand_in(self, digest: str, size: int, file: BinaryIO, about: Mapping[str, Any],
-                going: Callable[[], bool] = lambda: True) -> dict[str, Any]:
-        """Hands a blob to the cloud, from where that has it; again and again the same one goes once.
+                going: Callable[[], bool] = lambda: True) -> Mapping[str, Any]:
+        """Hands a blob to the cloud; see :func:`push`.
 
         Args:
-            size: bytes of ``file``.
             about: plain values of few bytes, for the collection.
-            going: whether to go on, asked before each piece.
-
-        Returns:
-            The last answer: ``have`` is ``size`` where all has come.
 
         Raises:
             NoAnswer: nobody answers. NotGiven: the cloud takes no more. BlobProblem: its answer does not read.
             OSError: the file cannot be read. What the guard raises.
         """
         with self._guard(size) as more:
-            have, data, sent, found = 0, b"", 0, {"have": 0}
-            while going():
-                asked = {"offset": have, "size": size, "about": {**about, **more}}
-                found = self._json(insist(lambda: self.ask("put", digest, data, **asked),   # noqa: B023 - at once
-                                          self._tries, going), digest, TAKEN)
-                if "wait_s" in found:
-                    rest(min(found["wait_s"], LONGEST_WAIT), going)
-                elif found["have"] >= size:
-                    break
-                have = found["have"]
-                file.seek(have)
-                data = file.read(min(PIECE, size - have))   # it may grow meanwhile
-                sent += len(data)
-                if not data:
-                    raise NotGiven(f"the file has become shorter while it was sent: {have} of {size} bytes are there")
-                if sent > 2 * size + PIECE:     # no more leaves than the guard was told of, but for what was lost
-                    raise NotGiven("the cloud does not keep what it is sent")
-            return found
+            told = {"size": size, "about": {**about, **more}}
+            return push(lambda have, data: self._json(insist(
+                lambda: self.ask("put", digest, data, offset=have, **told), self._tries, going), digest, TAKEN),
+                file, size, going)
 
     def _json(self, answer: bytes, digest: str, schema: Mapping[str, Any] | None = None) -> Any:
         try:
@@ -154,3 +135,40 @@ class Carrier:
         return question.ask(self.session, self._key, json.dumps({"of": self._of, "do": do, "digest": digest, **more}
                                                                 ).encode(), self._patience, attachment=data or None,
                             done=self._asked)
+
+
+def push(put: Callable[[int, bytes], Mapping[str, Any]], file: BinaryIO, size: int,
+         going: Callable[[], bool] = lambda: True) -> Mapping[str, Any]:
+    """Hands a file over, from where the other side has it; again and again the same one goes once.
+
+    Args:
+        put: hands over a piece from an offset on, first an empty one; answers with ``have``, the bytes that are there,
+            and with ``wait_s`` where it is to be tried again later.
+        size: bytes of ``file``.
+        going: whether to go on, asked before each piece.
+
+    Returns:
+        The last answer; its ``have`` is ``size`` where all is there.
+
+    Raises:
+        NotGiven: the file has become shorter, or nothing is kept of it. OSError: it cannot be read.
+        What ``put`` raises.
+    """
+    have, data, sent = 0, b"", 0
+    found: Mapping[str, Any] = {"have": 0}
+    while going():
+        found = put(have, data)
+        if "wait_s" in found:
+            rest(min(found["wait_s"], LONGEST_WAIT), going)
+            continue
+        if found["have"] >= size:
+            break
+        have = found["have"]
+        file.seek(have)
+        data = file.read(min(PIECE, size - have))   # it may grow meanwhile
+        sent += len(data)
+        if not data:
+            raise NotGiven(f"the file has become shorter while it was sent: {have} of {size} bytes are there")
+        if sent > 2 * size + PIECE:     # no more leaves than a guard was told of, but for what was lost
+            raise NotGiven("what is sent is not kept")
+    return found

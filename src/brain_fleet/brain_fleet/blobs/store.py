@@ -57,10 +57,10 @@ def digest_of(path: Path) -> str:
         return SHA256 + hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file of its owner's alone, which is on the disk then; whole, or as it was before. Raises OSError."""
+def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes a file, which is on the disk then: whole, or as it was before; its owner's alone. Raises OSError."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb", opener=private.opener) as file:
+    with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -89,7 +89,7 @@ class Blobs:
     def __init__(self, folder: Path, suffix: str = ".data", quota: int | None = None, reserve: int = 0) -> None:
         self.folder, self.suffix, self.quota, self.reserve = folder, suffix, quota, reserve
         self._hashed: dict[str, tuple[int, Any]] = {}   # how far, and the hash, so that a file is not read again
-        self._taken: int | None = None      # bytes of all files; None: to be counted
+        self._sizes: dict[str, int] | None = None       # of all files; None: to be looked at
 
     def path(self, digest: str) -> Path | None:
         """File of a blob that is whole; None where there is none."""
@@ -127,15 +127,15 @@ class Blobs:
         have = self.have(digest)
         if not data or self.path(digest) is not None or offset != have:
             return have
-        taken = None if self.quota is None else self.taken() + len(data)
-        if taken is not None and self.quota is not None and taken > self.quota:
+        sizes = self.sizes()
+        if self.quota is not None and sum(sizes.values()) + len(data) > self.quota:
             raise NoRoom(f"{self.folder} may take {self.quota} bytes, and would have more")
         try:
             private.folder(self.folder)
-            self._taken = None      # until it is known that all of it was written
+            self._sizes = None      # until it is known that all of it was written
             with open(self._path(digest, PART), "ab", opener=_own) as file:
                 file.write(data)
-            self._taken = taken
+            self._sizes = {**sizes, digest: have + len(data)}
         except OSError as error:
             raise _full(self.folder, error) from error
         at, hasher = self._hashed.get(digest, (0, hashlib.sha256()))
@@ -189,10 +189,12 @@ class Blobs:
         for suffix in (self.suffix, PART):
             self._path(digest, suffix).unlink(missing_ok=True)
         self._hashed.pop(digest, None)
-        self._taken = None
+        self._sizes = None
 
     def sizes(self) -> dict[str, int]:
         """Bytes of all blobs, those too that have come in part, by digest."""
+        if self._sizes is not None:
+            return self._sizes
         found = {}
         for path in self.folder.glob("*"):
             digest = SHA256 + path.stem
@@ -201,17 +203,16 @@ class Blobs:
                     found[digest] = path.stat().st_size
                 except FileNotFoundError:
                     continue    # let go of while they are counted
+        self._sizes = found
         return found
 
     def recount(self) -> None:
         """Files may have been deleted by somebody else."""
-        self._taken = None
+        self._sizes = None
 
     def taken(self) -> int:
         """Bytes that all blobs take."""
-        if self._taken is None:
-            self._taken = sum(self.sizes().values())
-        return self._taken
+        return sum(self.sizes().values())
 
     def missing(self, digest: str, size: int) -> Room:
         """Room that is missing for a blob of so many bytes, of which some may have come."""

@@ -200,18 +200,24 @@ def _evaluation(path: Path | None, metadata: dict[str, str]) -> str:
 
 def _send(ask: Any, file: Path, digest: str, size: int, quiet: bool) -> int:
     """Sends what the cloud has not got yet; returns how many bytes it had."""
-    from brain_fleet.blobs.store import PIECE
+    from brain_fleet.blobs.carry import push
+    from brain_fleet.messages.question import NotGiven
 
-    began = have = ask("model_put", digest=digest)["have"]
+    haves: list[int] = []
     told = time.monotonic()
+
+    def put(have: int, piece: bytes) -> dict[str, Any]:
+        nonlocal told
+        found: dict[str, Any] = ask("model_put", digest=digest, offset=have, data=piece or None)
+        haves.append(found["have"])
+        if not quiet and time.monotonic() - told > 5.0:
+            tell(f"{haves[-1]} of {size} bytes", err=True)
+            told = time.monotonic()
+        return found
+
     with file.open("rb") as data:
-        while have < size:
-            data.seek(have)
-            piece = data.read(PIECE)
-            if not piece:
-                fail(f"{file} has become shorter while it was sent; send it again")
-            have = ask("model_put", digest=digest, offset=have, data=piece)["have"]
-            if not quiet and time.monotonic() - told > 5.0:
-                tell(f"{have} of {size} bytes", err=True)
-                told = time.monotonic()
-    return began
+        try:
+            push(put, data, size)
+        except NotGiven as problem:
+            fail(f"{file}: {problem}; send it again")
+    return haves[0]
