@@ -183,8 +183,8 @@ def test_a_worker_is_told_the_same_on_both(job, now):
 
 
 def test_the_variables_are_those_of_sednas_manager():
-    first, next_ = local(incremental(), at("Train", "Running", 1)), local(incremental(), at("Train", "Running", 2,
-                                                                                           deployed=1))
+    first = local(incremental(), at("Train", "Running", 1))
+    next_ = local(incremental(), at("Train", "Running", 2, deployed=1))
     assert first["train-1"].items() >= {
         "NAMESPACE": "default", "JOB_NAME": "il", "BASE_MODEL_URL": "/srv/initial.pt", "MODEL_URL": "/srv/out/train/1",
         "TRAIN_DATASET_URL": "/srv/out/data/1/train.txt", "ORIGINAL_DATASET_URL": "/srv/samples.txt"}.items()

@@ -123,7 +123,7 @@ def _member_rules(rights: Rights) -> list[dict[str, Any]]:
     """A robot of a fleet speaks on the keys with its own name, and hears the cloud: see brain_security.fleet_keys."""
     name = rights.node
     up = [key(name) for key in (fleet_keys.up, fleet_keys.blobs, fleet_keys.learn, fleet_keys.models,
-                                 fleet_keys.second)]
+                                fleet_keys.second)]
     down = [fleet_keys.down(name)]
     cloud = [fleet_keys.alive(fleet_keys.CLOUD)]
     return [{"id": f"{rights.name} {what}", "permission": "allow", "flows": [flow], "messages": messages,

@@ -104,7 +104,7 @@ class Stages:
     def _go(self, before: Where, new: Where) -> None:
         job, moved = self._job, (before.stage, before.step) != (new.stage, new.step)
         job.record.status["conditions"] = written(job.record.status.get("conditions", ()), before, new,
-                                                    stamp(time.time()))
+                                                  stamp(time.time()))
         self._stand(new)
         if new.step == FAILED:
             job.state.pop("ending", None)
