@@ -29,8 +29,9 @@ def test_docstrings_begin_with_a_verb_or_a_term(package: Path) -> None:
 
 
 @each
-def test_flake8(package: Path) -> None:
+def test_flake8(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linter = pytest.importorskip("ament_flake8.main")
+    monkeypatch.chdir(package)      # its settings name files from there
     if not (package / "setup.cfg").is_file():
         pytest.skip("no Python is in it")
     status, errors = linter.main_with_errors(["--config", str(package / "setup.cfg"), str(package)])

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from brain_wire import moved_modules
 
-moved_modules.answer()
-
 if TYPE_CHECKING:   # what a type checker sees; at run time it is __getattr__ that finds them
     from brain_wire.asking import ActionClient
     from brain_wire.attachment import Attachment
@@ -28,6 +26,8 @@ if TYPE_CHECKING:   # what a type checker sees; at run time it is __getattr__ th
     from brain_wire.session import NoRouter, Session, SessionProblem, open_session
     from brain_wire.topics import Arrival, Publisher, Subscription
     from brain_wire.watch import Watch
+
+moved_modules.answer()
 
 # Where each name is. Loaded when it is asked for: who checks parameters or names, as launch does, needs no Zenoh.
 _PLACES = {"Act": "goals", "ActionClient": "asking", "Arrival": "topics", "Attachment": "attachment",

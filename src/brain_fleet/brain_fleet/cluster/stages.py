@@ -71,7 +71,7 @@ def _see(now: Where, below: Below) -> Seen:
 
 
 def said(message: str) -> Any:
-    """What a container has left behind; None where that cannot be read."""
+    """Reads a termination message; None where that cannot be read."""
     try:
         return json.loads(message)
     except (ValueError, RecursionError):

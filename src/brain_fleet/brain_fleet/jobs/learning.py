@@ -71,7 +71,7 @@ class Where:
 
     @property
     def trained(self) -> str:
-        """What this round has trained, below the output folder."""
+        """Model of this round, below the output folder."""
         return self.model or self.home
 
     @property
@@ -138,7 +138,7 @@ def written(conditions: Sequence[Mapping[str, Any]], before: Where, now: Where, 
 
 @dataclass(frozen=True)
 class Seen:
-    """What an executor sees of a job.
+    """A job as an executor sees it.
 
     Attributes:
         time: of day, for a trigger's hours.

@@ -23,7 +23,7 @@ MESSAGES = 4096     # bytes of a termination message, as of Kubernetes
 
 
 def position(state: Mapping[str, Any], spec: Mapping[str, Any]) -> Where:
-    """Where a job is, by its state; that of the version before is read too.
+    """Reads the position of a job from its state; that of the version before is read too.
 
     Args:
         state: of the job.
@@ -43,7 +43,7 @@ def position(state: Mapping[str, Any], spec: Mapping[str, Any]) -> Where:
 
 
 def _made(out: Path, now: Where, told: Any) -> str:
-    """What a training has made, below the output folder: as its worker told, or the one file in its folder."""
+    """Finds a trained model, below the output folder: as its worker told, or the one file in its folder."""
     inside = told_path(told, str(out / now.home))
     # os.path.exists raises nothing, however long the name is
     path = out / now.home / inside if inside and os.path.exists(out / now.home / inside) else only(out / now.home)
@@ -147,7 +147,7 @@ class Stages:
         return found
 
     def _told(self, stage: str, number: int) -> Any:
-        """What a worker has told of its work: its report, or else its termination message."""
+        """Returns a worker's report, or else its termination message; None: it left neither."""
         if stage in self._said:
             return self._said[stage]
         try:
