@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from brain.cli import app
 from brain_fleet.belonging.consent import Consent
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Mapped, Property
-from brain_fleet.jobs import stages
+from brain_fleet.jobs import learning, stages
 from brain_fleet.jobs.admission import admitted
 from brain_fleet.jobs.manifests import manifest, read
 from brain_fleet.jobs.runner import Runner
@@ -136,10 +137,12 @@ def test_a_log_says_why_a_command_cannot_be_started(tmp_path, argv, env, why):
 
 
 def test_a_report_with_a_long_url_does_not_skip_the_evaluation(tmp_path):
-    job = SimpleNamespace(spec={"outputDir": str(tmp_path)})
-    (tmp_path / "train" / "1").mkdir(parents=True)
-    found = stages._trained(job, {"round": 1, "reports": {stages.TRAIN: [{"url": "x" * 300}]}})
-    assert found == str(tmp_path / "train" / "1")
+    trained = tmp_path / "train" / "1"
+    trained.mkdir(parents=True)
+    now = learning.Where("Train", "Running", 1)
+    assert stages._made(tmp_path, now, [{"url": "x" * 300}]) == ""      # all of the round's folder
+    (trained / "model").touch()
+    assert stages._made(tmp_path, now, [{"url": "x" * 300}]) == "train/1/model"
 
 
 def test_a_job_says_that_it_goes_on_with_what_it_had(tmp_path):
@@ -156,9 +159,10 @@ def test_a_job_says_that_it_goes_on_with_what_it_had(tmp_path):
         assert any("Model m" in note for note in runner.apply([model("/b"), service])[1]["notes"])
 
 
-def test_a_stage_without_workers_is_not_done():
-    job = SimpleNamespace(plan=SimpleNamespace(groups=[]))
-    assert not stages.Stages._is_done(SimpleNamespace(_job=job), "eval")
+@pytest.mark.parametrize("stage", learning.STAGES)
+def test_a_stage_without_workers_is_not_done(stage):
+    found = list(learning.steps(learning.Where(stage, "Running", 1), {}, lambda now: learning.Seen(datetime.now())))
+    assert "Completed" not in {now.step for now in found}
 
 
 def test_a_database_of_a_version_that_nobody_writes_is_refused_in_a_line(tmp_path):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import ZENOH
-from brain_security.fleet_keys import alive, down, learn, models, orders, second, up
+from brain_security.fleet_keys import alive, blobs, down, learn, models, orders, second, up
 from brain_wire import open_session
 from brain_wire.session import Elsewhere
 
@@ -108,5 +108,5 @@ def test_a_fleets_folder_stays_a_fleets_and_a_brains_a_brains(keys, tmp_path):
     assert rules["default_permission"] == "deny"
     robot1 = [rule for rule in rules["rules"] if rule["id"].startswith("/robot1 ")]
     assert {key for rule in robot1 for key in rule["key_exprs"]} == {
-        up("robot1"), learn("robot1"), second("robot1"), down("robot1"), models("robot1"), alive("robot1"),
-        alive("cloud")}
+        up("robot1"), blobs("robot1"), learn("robot1"), second("robot1"), down("robot1"), models("robot1"),
+        alive("robot1"), alive("cloud")}

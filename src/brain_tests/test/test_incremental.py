@@ -253,7 +253,7 @@ def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Pat
         more = [clip(tmp_path / "clips", 20 + k, lie=k < 12) for k in range(17)]
         with (tmp_path / "clips" / "clips.txt").open("a") as file:
             file.writelines(f"{name}\n" for name in more)
-        until(lambda: "better does not ask for it" in told(), told)
+        until(lambda: "is not deployed: better is 0" in told(), told)
         assert deployed.read_bytes() == good and len(rollouts(port)) == 1
         # What robots take back is taken back here.
         subprocess.run([sys.executable, "-m", "brain", "fleet", "rollback", "vision", "--cloud",
