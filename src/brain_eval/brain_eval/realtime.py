@@ -33,10 +33,11 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
              each_round: Callable[[SupervisedBrain], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Runs episodes one after the other, each with processes that start anew; yields (index, result).
 
+    Arguments that are not told of here are those of :func:`brain_eval.episodes.run_many`.
+
     Args:
         host: ``zenoh``, or ``torch``: then the brain is a static group, and the world beside it on Zenoh.
         each_round: called again and again with the processes of an episode while it runs: for who watches them.
-        more: see :func:`brain_eval.episodes.run_many`.
 
     Raises:
         GraphError: the graph cannot run.

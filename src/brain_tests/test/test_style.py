@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 
@@ -18,14 +20,42 @@ VAGUE = {"what", "whatever", "who", "whoever", "whose", "whether", "how", "which
 each = pytest.mark.parametrize("package", PACKAGES, ids=[package.name for package in PACKAGES])
 
 
+def documented(package: Path) -> Iterator[tuple[Path, ast.AST, str]]:
+    """Yields what has a docstring in a package, without its tests: file, node, docstring."""
+    for file in sorted(package.rglob("*.py")):
+        if "test" not in file.relative_to(package).parts:
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                    if docstring := ast.get_docstring(node):
+                        yield file.relative_to(SOURCES), node, docstring
+
+
 @each
 def test_docstrings_begin_with_a_verb_or_a_term(package: Path) -> None:
-    vague = [f"{file.relative_to(SOURCES)}: {docstring.splitlines()[0]}" for file in sorted(package.rglob("*.py"))
-             if "test" not in file.relative_to(package).parts
-             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-             and (docstring := ast.get_docstring(node)) and docstring.split()[0].rstrip(",.:").lower() in VAGUE]
+    vague = [f"{file}: {docstring.splitlines()[0]}" for file, _, docstring in documented(package)
+             if docstring.split()[0].rstrip(",.:").lower() in VAGUE]
     assert vague == [], "begin with what it does (Returns, Tells, Computes ...) or with what it is"
+
+
+def parameters(node: ast.AST) -> set[str] | None:
+    """Names of a function's or a class's parameters; None: any, or nobody can read them from here."""
+    if isinstance(node, ast.ClassDef):
+        node = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), node)
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.args.kwarg:
+        return None
+    its = node.args
+    return {one.arg for one in (*its.posonlyargs, *its.args, *its.kwonlyargs, *([its.vararg] if its.vararg else ()))}
+
+
+@each
+def test_arguments_that_docstrings_tell_of_are_parameters(package: Path) -> None:
+    unknown = []
+    for file, node, docstring in documented(package):
+        told, names = re.search(r"^Args:\n((?:    .*\n?|\n)*)", docstring, re.M), parameters(node)
+        for words in re.findall(r"^    ([*\w][*\w, ]*):", told[1], re.M) if told and names is not None else ():
+            unknown += [f"{file}: {node.name}: {word}" for one in words.split(",")
+                        if (word := one.strip(" *")) and word not in names]
+    assert unknown == [], "a parameter has another name, or is gone"
 
 
 @each

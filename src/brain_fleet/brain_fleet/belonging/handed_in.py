@@ -50,6 +50,7 @@ def gather(depot: Path, into: Path, tell: Callable[[str], None]) -> list[str]:
             new.append(name)
     new.sort(key=_order)    # those of a drive together: a list that is divided in two then divides few drives
     if new:
+        # readable for all: jobs read it, as whoever they run
         write_whole(listed, "".join(f"{line}\n" for line in (*lines, *new)).encode(), 0o644)
     return new
 

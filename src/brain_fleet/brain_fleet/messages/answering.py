@@ -86,7 +86,7 @@ def answer(session: Session, key: str, longest: int, serve: Callable[[zenoh.Quer
         longest: bytes that a question, and what goes with it, may have; a longer one is refused before it waits.
         serve: replies to one.
         name: what is answered, for the thread and the log.
-        seldom: where it is told that ``serve`` raised.
+        limited_log: where it is told that ``serve`` raised.
         waiting, each: questions that may wait, and of one key; older ones give way.
     """
     turns = Turns(waiting, each)

@@ -51,7 +51,7 @@ class Tending(Woken):
         what: it looks after, for people.
         every: s between two looks.
         patience: s that its end may take.
-        seldom: tells what goes wrong.
+        limited_log: tells what goes wrong.
         stop: ends it.
     """
 

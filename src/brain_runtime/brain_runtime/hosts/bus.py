@@ -15,7 +15,7 @@ from brain_wire import messages
 
 
 class Hears(Protocol):
-    """An input, as the bus sees it: :class:`.inlet.Inlet`, or one of a region that is elsewhere."""
+    """An input, as the bus sees it: :class:`.input.Input`, or one of a region that is elsewhere."""
 
     port: In
     triggers: bool
@@ -85,7 +85,7 @@ class Bus:
 
         Args:
             order: of the region among all; at one instant, readers get a message in this order.
-            inlet: of the port.
+            inbound: of the port.
             deliver: the host's verb.
             topic: by another name than the port's; empty: by that.
         """

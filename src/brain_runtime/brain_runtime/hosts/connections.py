@@ -25,7 +25,7 @@ class Connections:
         hosted: the region, in the hands of its host.
 
     Attributes:
-        publications, inlets, served: what is published, heard and served now, by name at the region.
+        publications, inputs, served: what is published, heard and served now, by name at the region.
         senders: by topic, what publishes a message or holds it for the energy budget, or tells news of a goal.
         broken: messages that could not be read so far, by topic.
     """
@@ -105,7 +105,7 @@ class Connections:
         """Counts and tells a message that was dropped.
 
         Args:
-            inlet: where it came.
+            inbound: where it came.
             what: is wrong with it.
             sender: ``" of /name"``, or empty.
         """

@@ -138,7 +138,7 @@ class Host(ABC):
 
     @abstractmethod
     def subscribe(self, inbound: Input) -> Subscription:
-        """Begins to hear the topic of ``inlet.port``, and to :meth:`deliver` to that inlet what comes."""
+        """Begins to hear the topic of ``inbound.port``, and to :meth:`deliver` to that input what comes."""
 
     @abstractmethod
     def serve(self, name: str, act: Act) -> Served:
@@ -160,7 +160,7 @@ class Host(ABC):
         """Hands on what came at an input.
 
         Args:
-            inlet: as :meth:`subscribe` got it.
+            inbound: as :meth:`subscribe` got it.
             arrival: a message that nothing else waits before. It is taken in if the step that it triggers can be made
                 at once. None: something may wait that :meth:`Subscription.take` gives.
 

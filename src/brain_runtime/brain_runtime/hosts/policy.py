@@ -94,7 +94,7 @@ class Threaded(Policy):
         """:meth:`deliver` for what comes at an input that is ``alone``, with everything looked up that can be.
 
         Args:
-            inlet: of the port.
+            inbound: of the port.
             read: gives a message's data; it may raise MessageError.
 
         Returns:

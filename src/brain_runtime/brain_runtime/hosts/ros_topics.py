@@ -108,11 +108,11 @@ class Nowhere:
 
 
 def subscribe(node: Node, inbound: Input, deliver: Callable[[Input], Any]) -> Ring:
-    """Hears the topic of an inlet's port, and keeps what comes until it is taken.
+    """Hears the topic of an input's port, and keeps what comes until it is taken.
 
     Args:
         node: of rclpy.
-        inlet: of the port.
+        inbound: of the port.
         deliver: told of each message that came, in the executor's thread.
 
     Raises:

@@ -300,8 +300,7 @@ class TorchHost:
 
         Args:
             now: s since the start.
-            speaker: region whose messages are being handed on; empty: the rank outside.
-        epoch: time of stamps when it was 0 (s).
+            epoch: time of stamps when it was 0 (s).
             said: topics, messages and whether they are latched; the messages are None but at rank 0.
         """
         self.epoch = epoch
