@@ -2,7 +2,7 @@
 """Health of a region's process, judged from its heartbeats.
 
 Time is what the watcher counts, not what a clock says: while the watcher itself does not get the processor, nobody
-else can be blamed for being late; nor can a process while it waits for a processor, see :mod:`.starved`.
+else can be blamed for being late; nor can a process while it waits for a processor, see :mod:`.cpu_wait`.
 """
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Heartbeats:
     triggers: tuple[str, ...] = ()
 
     def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
-        """See :class:`Probe`."""
+        """See :class:`.run.workload.Probe`."""
         return loop.region(workload.name, self, process)
 
 
@@ -50,7 +50,7 @@ class Link:
     """Probe of the router: the listener's own link to it."""
 
     def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
-        """See :class:`Probe`."""
+        """See :class:`.run.workload.Probe`."""
         return _Router(loop)
 
 

@@ -74,7 +74,8 @@ class Outbox:
             db: within :meth:`Store.change`.
             peer: who is to have it.
             stream, kind, body: of it; a body is an object of plain values.
-            lives: s after which it is of no use any more, and is not delivered; counted by :class:`Elapsed` here.
+            lives: s after which it is of no use any more, and is not delivered; counted here, by
+                :class:`brain_fleet.elapsed.Elapsed`.
             subject: what it is about: an older message about that which was not delivered yet need not be any more.
 
         Raises:

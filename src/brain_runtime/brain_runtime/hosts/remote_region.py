@@ -31,7 +31,7 @@ class Follows(Protocol):
 
 @dataclass
 class Heard:
-    """An input of a region that is elsewhere; what :class:`.inlet.Inlet` is at its own."""
+    """An input of a region that is elsewhere; what :class:`.input.Input` is at its own."""
 
     port: In
     triggers: bool

@@ -236,7 +236,7 @@ class TorchHost:
         self._records.tell(known, standing, json.dumps(news) if news else "")
 
     def follow(self, region: RemoteRegion) -> None:
-        """See :class:`.stand_in.Follows`."""
+        """See :class:`.remote_region.Follows`."""
         record = self._records.follow(region.rank)
         self.speaker = region.name
         for topic, message in record.said:
@@ -255,7 +255,7 @@ class TorchHost:
             self.told_of_goals(News(bytes.fromhex(one["goal"]), Status(one["status"]), message))
 
     def due(self, region: RemoteRegion) -> None:
-        """See :class:`.stand_in.Follows`."""
+        """See :class:`.remote_region.Follows`."""
         self.schedule.due(region)
 
     @property

@@ -41,7 +41,7 @@ class ServedTrainer(Trainer):
         keep: share of each gradient's elements that is sent, the largest by amount; what is left is added to the next
             gradient (error feedback). 1: all.
         identity: of this worker, see :meth:`.client.Servers.join`.
-        device, log, progress: as of :class:`.trainer.Trainer`.
+        device, log, progress: as of :class:`brain_training.trainer.Trainer`.
 
     Attributes:
         sent: bytes of gradients.
