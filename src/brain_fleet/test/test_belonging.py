@@ -2,6 +2,7 @@
 """Who belongs: enrolment, renewal and revocation, with real certificates, routers and processes."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from brain_fleet.belonging import tokens
 from brain_fleet.belonging.authority import LATE, Authority, Refusal
 from brain_fleet.belonging.credentials import enroll, read_pair
 from brain_fleet.belonging.door import TRIES, Door
+from brain_fleet.belonging.gate import Gate
 from brain_fleet.belonging.names import FILE
 from brain_fleet.belonging.renewal import Renewal
 from brain_fleet.belonging.visit import NoDoor, Refused, Visit, door_of
@@ -29,7 +31,7 @@ from brain_security.fleet_keys import up
 from brain_security.folder import read_router, robot_file
 from brain_security.members import read_register, robots_of
 from brain_wire import open_session
-from brain_wire.router import free_port
+from brain_wire.router import RouterProblem, free_port
 from brain_wire.session import Elsewhere
 
 
@@ -245,6 +247,38 @@ def test_the_routers_own_certificate_is_renewed_and_the_door_takes_the_new_one(d
     assert Visit(door.where).authority(token) == (folder / "ca.crt").read_bytes()
     (folder / "ca.key").unlink()
     assert "ca.key is not in" in str(door.authority.why_mute) and not door.authority.renew_router()
+
+
+def test_the_router_is_open_again_after_it_was_killed_or_its_rules_changed_and_a_taken_port_is_named(folder, until):
+    port = free_port()
+    endpoint = f"tls/127.0.0.1:{port}"
+
+    def process() -> str:
+        """The process id of the only router of this test, empty while there is none."""
+        return " ".join(found.name for found in Path("/proc").glob("[0-9]*") if str(folder).encode() in command(found))
+
+    def command(found: Path) -> bytes:
+        try:
+            return (found / "cmdline").read_bytes()
+        except OSError:
+            return b""
+
+    def joins() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    with contextlib.closing(Gate(folder, [endpoint])) as gate:
+        first = process()
+        assert first and gate.inside == endpoint and joins()
+        with pytest.raises(RouterProblem, match=f"{port} (already|is taken)"):
+            Gate(folder, [endpoint])
+        assert process() == first
+        os.kill(int(first), signal.SIGKILL)
+        until(lambda: process() not in ("", first) and joins(), process)
+        second = process()
+        keys(folder, "--node", "robot2")
+        until(lambda: process() not in ("", second) and joins(), process)
+    assert not process() and not joins()
 
 
 @pytest.mark.slow

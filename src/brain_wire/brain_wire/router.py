@@ -33,6 +33,8 @@ CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
 PROBE_TIMEOUT = 1000  # ms in which a router answers, if it is one
 
 CLOSING = 3.0       # s that links get to close; who asks a router to end waits for 5
+ANOTHER_RUNS = 3    # exit status where a router is there already
+ROUTING = "routing at"  # is logged once it is open
 
 log = logging.getLogger("brain.router")
 
@@ -210,8 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         router = Router(options.listen, port=options.port, connect=options.connect, config_file=options.config)
     except (RouterProblem, SessionProblem) as problem:
         print(safe_text.line(problem), file=sys.stderr)
-        return 3 if isinstance(problem, RouterRuns) else 1
-    log.info("routing at %s", ", ".join(router.endpoints))
+        return ANOTHER_RUNS if isinstance(problem, RouterRuns) else 1
+    log.info("%s %s", ROUTING, ", ".join(router.endpoints))
     stop.wait()
     _close(router)
     return 0

@@ -10,84 +10,37 @@ is a client of its router, so it need not begin anew.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
-import select
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any, Iterator
 
-from brain_fleet.belonging.names import GO_ON, IS_OPEN, IS_READY, TAKEN
 from brain_fleet.processes.settings import ZENOH
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.workload import Event, Restart, Workload
 from brain_security.folder import FolderError, read_router
 from brain_security.rights import ROUTER
 from brain_wire import Session, open_session
+from brain_wire.backoff import Backoff
 from brain_wire.connect_errors import address
-from brain_wire.router import Router, RouterProblem, RouterRuns
+from brain_wire.logs import Logs
 from brain_wire.rate_limited_log import RateLimitedLog
-from brain_wire.session import Elsewhere
+from brain_wire.router import ANOTHER_RUNS, ROUTING, Router, RouterProblem, RouterRuns
+from brain_wire.session import OVERRIDE_VARIABLE, Elsewhere
 
 LOOK = 0.3          # s between two looks at the rules
 PAUSE = 2.0         # s between two times that the router is opened anew only to take somebody in
-PATIENCE = 60.0     # s for a word of the router's process
-RETRY = 0.5         # s until a router that could not be opened is tried again
+PATIENCE = 60.0     # s until the router is open for the first time
+RETRY = Restart(backoff=Backoff(first=0.05, most=0.5))     # its ports may not be free at once
+SETTINGS = ";".join(f"{key}={json.dumps(value)}" for key, value in ZENOH.items())
 
 log = logging.getLogger("brain.cloud")
 limited_log = RateLimitedLog(log)
-
-
-class _Child:
-    """The process of a router, ready to take the ports."""
-
-    def __init__(self, file: Path, endpoints: list[str]) -> None:
-        words = [word for endpoint in endpoints for word in ("--listen", endpoint)]
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "brain_fleet.belonging.run_router", "--config", str(file), *words], text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        except OSError as error:
-            raise RouterProblem(f"no process can be started for the router: {error.strerror or error}") from error
-        if self._hear() != IS_READY:
-            self.kill()
-            raise RouterProblem("the router's process does not start")
-
-    def open(self) -> None:
-        """Lets it take the ports. Raises RouterProblem, RouterRuns."""
-        try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(f"{GO_ON}\n")
-            self._process.stdin.flush()
-            said = self._hear()
-        except OSError as error:
-            said = str(error)
-        if said != IS_OPEN:
-            self.kill()
-            kind = RouterRuns if said.startswith(TAKEN) else RouterProblem
-            raise kind(said.removeprefix(TAKEN) or "the router's process has ended")
-
-    def _hear(self) -> str:
-        """Its next line; empty where it has ended, or says nothing for long."""
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], PATIENCE)[0]:
-            return ""
-        return self._process.stdout.readline().strip()
-
-    @property
-    def over(self) -> bool:
-        """True once its process has ended by itself."""
-        return self._process.poll() is not None
-
-    def kill(self) -> None:
-        """Ends it, with all links, at once."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):      # of what could not be written to it any more
-                    pipe.close()
 
 
 class Gate:
@@ -104,12 +57,22 @@ class Gate:
     def __init__(self, folder: Path, endpoints: list[str]) -> None:
         self._file, self._endpoints = folder / f"{ROUTER}.json5", endpoints
         self._seen, self._subjects = self._mark(), _subjects(folder)
-        self._router: _Child | None = self._child()
-        self._router.open()
         self._opened = time.monotonic()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="gate", daemon=True)
+        self._rules_changed = False     # it is killed for that
+        words = [word for endpoint in endpoints for word in ("--listen", endpoint)]
+        argv = (sys.executable, "-m", "brain_wire.router", "--config", str(self._file), *words)
+        self._logs = tempfile.TemporaryDirectory(prefix="brain-gate-")
+        self._loop = Loop([Workload(ROUTER, argv, {OVERRIDE_VARIABLE: SETTINGS}, RETRY)],
+                          Logs(Path(self._logs.name), log.warning), on_event=self._tell)
+        self._over, self._begun = threading.Event(), threading.Event()
+        self._problem: RouterProblem | None = None
+        # The kernel ends the router with the thread that started it.
+        self._thread = threading.Thread(target=self._keep, name="gate", daemon=True)
         self._thread.start()
+        self._begun.wait()
+        if self._problem is not None:
+            self.close()
+            raise self._problem
 
     @property
     def inside(self) -> str:
@@ -121,9 +84,9 @@ class Gate:
     def close(self) -> None:
         """Closes the router."""
         self._over.set()
+        self._loop.wake()
         self._thread.join()
-        if self._router is not None:
-            self._router.kill()
+        self._logs.cleanup()
 
     def _mark(self) -> tuple[int, int, int] | None:
         """Returns time, size and inode of the rules file, to tell another one by; None where it cannot be read."""
@@ -133,50 +96,47 @@ class Gate:
         except OSError:
             return None
 
-    def _child(self) -> _Child:
-        return _Child(self._file, self._endpoints)
+    def _keep(self) -> None:
+        try:
+            while not self._begun.is_set():
+                self._loop.round(0.05)
+                if ROUTING in self._loop.log_path(ROUTER).read_text(encoding="utf-8", errors="replace"):
+                    self._begun.set()
+                elif self._loop.failures(ROUTER) or time.monotonic() - self._opened > PATIENCE:
+                    kind = RouterRuns if self._loop.status(ROUTER) == ANOTHER_RUNS else RouterProblem
+                    why = self._loop.fault(ROUTER) or "the router's process does not start"
+                    self._problem = kind(self._loop.last_line(ROUTER) or why)
+                    return
+            while not self._over.is_set():
+                self._loop.round(LOOK)
+                self._follow_rules()
+        finally:
+            self._loop.stop(grace=0.0)
+            self._begun.set()
 
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK):
-            mark = self._mark()
-            ended = self._router is not None and self._router.over
-            if ended:
-                log.warning("the router's process has ended, and is started again")
-            elif mark is None or mark == self._seen:
-                continue
-            try:
-                subjects = _subjects(self._file.parent)
-            except (FolderError, FileNotFoundError) as problem:
-                limited_log("rules", f"the rules are not read anew: {problem}")
-                continue
-            # Taking rights away does not wait; many who come one after the other are taken in together.
-            if not ended and self._subjects <= subjects and time.monotonic() - self._opened < PAUSE:
-                continue
-            self._anew(subjects)
-            self._seen = mark
-
-    def _anew(self, subjects: set[str]) -> None:
+    def _follow_rules(self) -> None:
+        mark = self._mark()
+        if mark is None or mark == self._seen:
+            return
+        try:
+            subjects = _subjects(self._file.parent)
+        except (FolderError, FileNotFoundError) as problem:
+            limited_log("rules", f"the rules are not read anew: {problem}")
+            return
+        # Taking rights away does not wait; many who come one after the other are taken in together.
+        if self._subjects <= subjects and time.monotonic() - self._opened < PAUSE:
+            return
         came, went = sorted(subjects - self._subjects), sorted(self._subjects - subjects)
-        old, self._router = self._router, None
-        while self._router is None and not self._over.is_set():
-            try:
-                child = self._child()
-                if old is not None:     # as late as can be
-                    old.kill()
-                    old = None
-                child.open()
-                self._router = child
-            except RouterProblem as problem:
-                if old is not None and went:    # rather closed than open by the old rules
-                    old.kill()
-                    old = None
-                limited_log("open", f"the router is not open: {problem}")
-                self._over.wait(RETRY)
-        if old is not None:
-            old.kill()
-        self._subjects, self._opened = subjects, time.monotonic()
+        self._rules_changed = self._loop.kill(ROUTER)
+        self._seen, self._subjects, self._opened = mark, subjects, time.monotonic()
         log.info("the router is opened anew, since its rules have changed%s%s",
                  f"; let in: {', '.join(came)}" if came else "", f"; kept out: {', '.join(went)}" if went else "")
+
+    def _tell(self, event: Event) -> None:
+        if event.kind in ("ended", "unhealthy") and not self._rules_changed and self._begun.is_set():
+            limited_log("router", f"the router's process has {event.text}")
+        if event.kind == "started":
+            self._rules_changed = False
 
 
 def _subjects(folder: Path) -> set[str]:

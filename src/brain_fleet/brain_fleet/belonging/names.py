@@ -7,5 +7,3 @@ FORMAT = 1                  # of questions at the door
 PATIENCE = 10.0             # s that one who asks gets altogether
 NO_CHECK_TIME = 0x200000    # of OpenSSL: X509_V_FLAG_NO_CHECK_TIME, for which Python has no name
 GO = b'{"go": true}\n'     # what lets a file come
-# What the cloud and the process of its router say to each other.
-IS_READY, GO_ON, IS_OPEN, TAKEN = "ready", "go", "open", "taken: "
