@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +22,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brain_runtime import backends, end_with_parent
+from brain_runtime import backends
 from brain_runtime.group_error import GroupError
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.workload import NEVER, Workload
+from brain_wire.logs import Through
 
 if TYPE_CHECKING:
     from brain_runtime.torch_exchange import Exchange
@@ -162,55 +164,48 @@ class Shards:
 
 
 class _Children:
-    """Shards 1 and up. A thread of their own starts them: the kernel ends them with the thread that did."""
+    """Shards 1 and up. A thread of their own keeps them: the kernel ends them with the thread that started them."""
 
     def __init__(self, shards: Shards) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="brain-shards-"))
-        self._ended = threading.Event()
-        self._started = threading.Event()
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._problem: OSError | None = None
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        argvs = [[sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m",
-                  "brain_runtime.shard_process", "--work", shards.work, "--name", shards.name, "--rank", str(rank),
-                  "--size", str(shards.count), "--backend", shards.backend, "--store", str(self.folder / STORE)]
-                 for rank in range(1, shards.count)]
+        self._names = [f"{shards.name} {rank}" for rank in range(1, shards.count)]
+        self._loop = Loop([Workload(name, (
+            sys.executable, "-m", "brain_runtime.shard_process", "--work", shards.work, "--name", shards.name,
+            "--rank", str(rank), "--size", str(shards.count), "--backend", shards.backend, "--store",
+            str(self.folder / STORE)), restart=NEVER, grace=0.0) for rank, name in enumerate(self._names, 1)],
+            Through(), environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+        self._over, started = threading.Event(), threading.Event()
         # Not of this object, which would never be let go of.
-        self._thread = threading.Thread(target=self._keep, args=(argvs, environment), name="shards", daemon=True)
+        words = (self._loop, started, self._over)
+        self._thread = threading.Thread(target=_keep, args=words, name="shards", daemon=True)
         self._thread.start()
-        self._started.wait()
-        if self._problem is not None:
+        started.wait()
+        self._processes = [self._loop.pid(name) or 0 for name in self._names]
+        if 0 in self._processes:
             self.end()
-            raise ShardError(f"the shards of {shards.name} cannot be started: {self._problem}")
-
-    def _keep(self, argvs: list[list[str]], environment: dict[str, str]) -> None:
-        try:
-            for argv in argvs:
-                self._processes.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=environment,
-                                                        start_new_session=True))
-        except OSError as error:
-            self._problem = error
-        finally:
-            self._started.set()
-        self._ended.wait()
+            why = self._loop.fault(self._names[self._processes.index(0)])
+            raise ShardError(f"the shards of {shards.name} cannot be started: {why}")
 
     def processes(self) -> list[int]:
-        return [process.pid for process in self._processes]
+        return self._processes
 
     def statuses(self) -> dict[int, int]:
         """Exit statuses of those that have ended, by their number."""
-        return {rank: process.returncode for rank, process in enumerate(self._processes, 1)
-                if process.poll() is not None}
+        found = {rank: self._loop.status(name) for rank, name in enumerate(self._names, 1)}
+        return {rank: status for rank, status in found.items() if status is not None}
 
     def end(self) -> None:
         """Kills all, those that stand still too, and waits until they have ended."""
-        for process in self._processes:
-            if process.poll() is None:
-                process.kill()
-        for process in self._processes:
-            process.wait()
-        self._ended.set()
+        self._over.set()
+        self._loop.wake()
+        self._thread.join()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _keep(loop: Loop, started: threading.Event, over: threading.Event) -> None:
+    loop.round(0.0)
+    started.set()
+    loop.run(over)
 
 
 def _how(rank: int, status: int) -> str:
