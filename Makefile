@@ -62,9 +62,12 @@ test:  ## every test, each once: under colcon on ROS 2 (ROS=jazzy: not on Kilted
 	  *) exit $$status;; \
 	esac
 
+# Minutes of a piece of `make nightly`; without, all at once.
+MINUTES ?=
+
 .PHONY: nightly
-nightly: tools  ## what shows more of what `make test` shows: every network in every form, whole matrices of kills
-	@BRAIN_TEST_EXTENDED=1 scripts/run_tests.sh --no-ros -m extended
+nightly: tools  ## what shows more of what `make test` shows: every network, every kill; MINUTES=30: a piece, again: the next
+	@BRAIN_TEST_EXTENDED=1 BRAIN_TEST_PIECE=$(MINUTES) scripts/run_tests.sh --no-ros -m extended
 
 .PHONY: mutate
 mutate: tools  ## change the code on purpose and tell which changes no test notices: up to two hours, before a release

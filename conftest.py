@@ -6,9 +6,11 @@ Without pytest-xdist, as under colcon, tests run one after the other, in pytest'
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Iterator
@@ -24,8 +26,12 @@ ALONE = ("test_e2e_hostile",)   # starts one too, but waits for the end with wha
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 durations: dict[str, float] = {}    # of each test (s), its cases added up
+passed: list[str] = []
 LISTED = 0.1        # s from which on a test has a line of its own in what is kept of durations
 MORE = 0.02         # share of all durations that new tests may add without a word
+# Minutes after which what has not begun is left for the next piece, which goes on there; empty: all is run at once.
+PIECE = os.environ.get("BRAIN_TEST_PIECE", "")
+LEFT = "left for the next piece"
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -70,6 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not os.environ.get("BRAIN_TEST_EXTENDED"):
         config.hook.pytest_deselected(items=[item for item in items if is_extended(item)])
         items[:] = [item for item in items if not is_extended(item)]
+    if PIECE:
+        done = set(passed_before(config.rootpath))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+        items[:] = [item for item in items if item.nodeid not in done]
     if is_worker(config):
         items[:] = in_order(items)
 
@@ -108,6 +118,23 @@ def colcon_runs(root: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def passed_before(root: Path) -> list[str]:
+    """Tests that have passed in earlier pieces, on the same sources."""
+    try:
+        found = json.loads((root / ".pytest_cache" / "pieces.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return found["passed"] if found["sources"] == sources(root) else []
+
+
+def sources(root: Path) -> str:
+    """Names a commit, and what was changed since."""
+    found = hashlib.sha256()
+    for words in (["rev-parse", "HEAD"], ["diff", "HEAD"]):
+        found.update(subprocess.run(["git", *words], cwd=root, capture_output=True, check=False).stdout)
+    return found.hexdigest()
 
 
 def starts_brains(name: str) -> bool:
@@ -152,8 +179,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves a test for the next piece where this one is over."""
+    if PIECE and time.monotonic() - BEGAN > 60.0 * float(PIECE):
+        pytest.skip(LEFT)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Adds up how long tests took."""
+    """Adds up how long tests took, and keeps which have passed."""
+    if report.when == "call" and not report.failed or report.skipped and LEFT not in str(report.longrepr):
+        passed.append(report.nodeid)
     seconds["alone" if "alone" in report.keywords else "side by side"] += report.duration
     test = report.nodeid.partition("[")[0]
     durations[test] = durations.get(test, 0.0) + report.duration
@@ -164,12 +200,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     workers = config.getoption("numprocesses", default=None)
     if is_worker(config) or not workers:
         return
+    if PIECE:
+        terminalreporter.write_line(piece_ended(config.rootpath, len(terminalreporter.stats.get("failed", ())), sum(
+            LEFT in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))))
     for line in kept(config.rootpath):
         terminalreporter.write_line(line)
     for name, took in seconds.items():
         terminalreporter.write_line(f"brain: tests {name}: {took:.0f} s, added up")
     terminalreporter.write_line(
         f"brain: tests from the sources: {time.monotonic() - BEGAN:.0f} s with {workers} side by side")
+
+
+def piece_ended(root: Path, failed: int, left: int) -> str:
+    """Keeps what has passed for the next piece, or forgets it after the last one; says which."""
+    path = root / ".pytest_cache" / "pieces.json"
+    if not failed and not left:
+        path.unlink(missing_ok=True)
+        return "brain: that was the last piece"
+    path.write_text(json.dumps({"sources": sources(root), "passed": [*passed_before(root), *passed]}), encoding="utf-8")
+    return f"brain: {left} tests are left for the next piece, and {failed} have failed: the same command goes on there"
 
 
 def kept(root: Path) -> list[str]:
