@@ -76,7 +76,7 @@ class RegionSpec:
 
     def lacks_package(self) -> bool:
         """Tells whether it is to be left out: it is optional, and the package of its class is not installed."""
-        if not self.optional:
+        if not self.optional or new_name(self.cls):     # of an old name one is told the new one
             return False
         try:
             return importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 MOVED = {
+    "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_runtime.crew": "brain_runtime.supervised_brain",
     "brain_runtime.starved": "brain_runtime.cpu_wait",
@@ -22,7 +23,8 @@ MOVED = {
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
     "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
 }
-"""From an old name to the new one. The docs of this release say so; the next has no entry of it any more."""
+"""From an old name, of a module or of a whole package, to the new one. The docs of this release say so; the next has no
+entry of it any more."""
 
 
 class _Finder:

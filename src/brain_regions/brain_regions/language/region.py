@@ -78,8 +78,8 @@ class Language(Trained, Listener, Lesionable):
         Population("context", (z.STREAMS, z.CONTEXT), ("stream", "neuron"), told=False),
         Population("recall", (z.RECALL,), ("neuron",), told=False),
         Population("choice", (z.CHOICE,), ("neuron",), told=False))
-    baselines = {"ann": "brain_baselines.ann_language:AnnLanguage",
-                 "conventional": "brain_baselines.grammar_language:GrammarLanguage"}
+    baselines = {"ann": "brain_eval.baselines.ann_language:AnnLanguage",
+                 "conventional": "brain_eval.baselines.grammar_language:GrammarLanguage"}
     ablations = {"silent": {"silent": True}, "lexicon=off": {"lexicon": "off"}, "lexicon=alone": {"lexicon": "alone"}}
     task = "brain_training.language:LanguageTask"
     pictures = (Picture("brain_eval.panels:reading", below=112, of="reading"),)

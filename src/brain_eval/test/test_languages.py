@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from brain_baselines.ann_language import AnnLanguage
-from brain_baselines.grammar_language import GrammarLanguage
+from brain_eval.baselines.ann_language import AnnLanguage
+from brain_eval.baselines.grammar_language import GrammarLanguage
 from brain_regions.language import Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
