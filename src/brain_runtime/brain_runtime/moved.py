@@ -6,8 +6,6 @@ _BASELINES = {
     "brain_regions.vision.region:AnnVision": "ann_vision:AnnVision",
     "brain_regions.language:AnnLanguage": "ann_language:AnnLanguage",
     "brain_regions.language.region:AnnLanguage": "ann_language:AnnLanguage",
-    "brain_regions.language:GrammarLanguage": "grammar_language:GrammarLanguage",
-    "brain_regions.language.grammar_region:GrammarLanguage": "grammar_language:GrammarLanguage",
     "brain_regions.pfc:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
     "brain_regions.pfc.region:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
     "brain_regions.pfc:TablePrefrontalCortex": "table_pfc:TablePrefrontalCortex",
@@ -23,6 +21,8 @@ _BASELINES = {
 _BASELINES |= {f"brain_baselines.{new}": new for new in {
     *_BASELINES.values(), "no_place:NoPlace", "passive_brainstem:PassiveBrainstem"}}
 MOVED: dict[str, str] = {
+    **{f"{old}:GrammarLanguage": "experiments.grammar.region:GrammarLanguage" for old in (
+        "brain_baselines.grammar_language", "brain_regions.language", "brain_regions.language.grammar_region")},
     **{old: f"brain_eval.baselines.{new}" for old, new in _BASELINES.items()},
     "brain.blind:BlindCamera": "brain_sim.blind_camera:BlindCamera",
     "brain_baselines.window_motor:WindowMotor": "brain_eval.baselines.dynamic_window_motor:DynamicWindowMotor",

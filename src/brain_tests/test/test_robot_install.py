@@ -15,7 +15,7 @@ import pytest
 from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
+ABSENT = ("brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training", "experiments",
           "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
           "rosbags", "snntorch")
 BLOCKER = f"""
@@ -107,6 +107,14 @@ def lacking(tmp_path: Path, package: str) -> dict[str, str]:
     (tmp_path / "sitecustomize.py").write_text(BLOCKER.replace(repr(ABSENT), repr((package,))), encoding="utf-8")
     return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"),
             "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+
+
+@pytest.mark.parametrize("arguments", [["eval", "--episodes", "1", "--ablate", "language=conventional"],
+                                       ["bench", "sentences", "list.txt"]])
+def test_who_is_not_at_the_checkout_is_told_where_experiments_are(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(lacking(tmp_path, "experiments"), "-m", "brain", *arguments)
+    assert done.returncode == 2 and "go to the top of the checkout" in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
 def test_whoever_has_not_even_typer_is_told_so(tmp_path: Path) -> None:

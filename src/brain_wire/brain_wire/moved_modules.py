@@ -15,6 +15,11 @@ MOVED = {
     "brain_wire.shown": "brain_wire.safe_text",
     "brain_wire.slices": "brain_wire.sched_slice",
     "brain_wire.waking": "brain_wire.wakeup",
+    "brain_regions.language.grammar": "brain_regions.language.understanding",
+    "brain_regions.language.parse": "experiments.grammar",
+    **{f"brain_regions.language.{name}": f"experiments.grammar.{name}" for name in (
+        "commands_english", "corrections", "endings", "english", "japanese", "reading", "things_english",
+        "things_japanese")},
     "brain_fleet.jobs.keeper": "brain_runtime.run.subreaper",
     "brain_fleet.jobs.processes": "brain_runtime.run.tree",
     "brain_fleet.federated.frames": "brain_fleet.federated.round_messages",
