@@ -163,6 +163,11 @@ def pip(*arguments: str, folder: Path = VENV) -> None:
     sys.stderr.write(done.stderr)
 
 
+def remove_old(folder: Path = VENV) -> None:
+    """Uninstall the packages of earlier versions; pip says nothing of those that are not there."""
+    pip("uninstall", "--yes", *GONE, folder=folder)
+
+
 def pip_with_progress(*arguments: str, folder: Path = VENV) -> None:
     """Run pip and say which file it is fetching; its whole output is shown only if it fails."""
     command = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", *arguments, "--progress-bar=off"]
@@ -327,7 +332,7 @@ def install(tests: bool, dry_run: bool) -> None:
     print(f"brain: {describe(chosen)}", flush=True)
     if dry_run:
         return
-    pip("uninstall", "--yes", *GONE)    # says nothing of what is not there
+    remove_old()
     pip_with_progress("install", *wanted)
     pip("check")
     stamps = [stamp_of(False)] + ([stamp_of(True)] if tests else [])
