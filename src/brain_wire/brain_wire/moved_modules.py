@@ -37,10 +37,11 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for a name of :data:`MOVED`."""
-        if name in MOVED:
-            # Without its name, or ``from package import old`` would say that it knows no such name.
-            raise ModuleNotFoundError(f"{name} is now {MOVED[name]}; import that")
+        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for names of :data:`MOVED`."""
+        for old in (name, name.partition(".")[0]):      # of a package, a folder without its files may be left
+            if old in MOVED:
+                # Without its name, or ``from package import old`` would say that it knows no such name.
+                raise ModuleNotFoundError(f"{old} is now {MOVED[old]}; import that")
 
 
 def answer() -> None:

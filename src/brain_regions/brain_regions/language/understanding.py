@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from brain_runtime.interfaces import LanguageFeatures
 
 MAX_CHARACTERS = 1000
-"""Length from which on a text is refused unread, so that its length costs nothing."""
+"""Length of the longest text that is read: a longer one is refused at once, so that its length costs nothing."""
 
 
 class Verb(enum.IntEnum):
