@@ -24,7 +24,8 @@ RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
         --dependency-types build --dependency-types buildtool --dependency-types build_export --dependency-types exec \
     && keys="rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec --from-paths" \
     && $keys $robot | awk '/apt-get install/ {print $NF}' >/opt/run-packages.txt \
-    && $keys src/brain/src/brain_sim | awk '/apt-get install/ {print $NF}' >/opt/simulator-packages.txt \
+    && $keys src/brain/src/{brain_sim,brain_observe,brain_eval} \
+        | awk '/apt-get install/ {print $NF}' >/opt/simulator-packages.txt \
     && rm -rf /var/lib/apt/lists/*
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
     && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
@@ -33,7 +34,7 @@ RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
 FROM build AS build-simulator
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain/setup.bash \
     && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
-        --packages-select brain_baselines brain_sim
+        --packages-select brain_sim brain_observe brain_eval
 
 FROM build-simulator AS test
 COPY . src/brain/
@@ -76,6 +77,7 @@ RUN apt-get update && xargs apt-get install -y --no-install-recommends </opt/sim
     && rm -rf /var/lib/apt/lists/* \
     && /opt/brain-env/bin/pip install --no-cache-dir -r /opt/requirements-ros-sim.txt
 COPY --from=build-simulator /opt/brain/brain_sim /opt/brain/brain_sim
-COPY --from=build-simulator /opt/brain/brain_baselines /opt/brain/brain_baselines
+COPY --from=build-simulator /opt/brain/brain_observe /opt/brain/brain_observe
+COPY --from=build-simulator /opt/brain/brain_eval /opt/brain/brain_eval
 USER brain
 CMD ["ros2", "launch", "brain", "bringup.launch.py", "world:=sim", "state_dir:=/var/lib/brain"]

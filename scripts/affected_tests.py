@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src"
+EXPERIMENTS = "experiments"    # no package of ours imports what is there
 IMPORT = re.compile(r"^([ \t]*)(?:from|import) (brain\w*(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
 MODULE = re.compile(r"[\"'](brain\w*(?:\.\w+)+)")
 # Read by tests of brain_tests alone.
@@ -59,7 +60,8 @@ def affected(files: set[str]) -> list[Path] | None:
     """Returns the test files that a change of some files can affect; None: any."""
     known = modules()
     names = set(known)
-    tests = [test for test in sorted(SOURCES.glob("*/test/**/test_*.py")) if test.is_file()]
+    tests = [test for folder in (SOURCES, ROOT / EXPERIMENTS) for test in sorted(folder.glob("*/test/**/test_*.py"))
+             if test.is_file()]
     by_file = {str(file.relative_to(ROOT)): name for name, file in known.items()}
     touched, packages = set(), set()
     for file in files:
@@ -71,6 +73,8 @@ def affected(files: set[str]) -> list[Path] | None:
             packages.add(package)
         elif package is not None and Path(file).name in ("CHANGELOG.rst", "package.xml", "setup.cfg"):
             packages |= {package, "brain_tests"}
+        elif file.startswith(f"{EXPERIMENTS}/"):
+            packages.add(EXPERIMENTS)
         elif file.startswith(HARMLESS):
             packages.add("brain_tests")
         elif not (ROOT / file).exists() and file.endswith(".py"):
@@ -82,7 +86,7 @@ def affected(files: set[str]) -> list[Path] | None:
     while new:
         new = {name for name, its in direct.items() if its & new} - reached
         reached |= new
-    return [test for test in tests if test.relative_to(SOURCES).parts[0] in packages
+    return [test for test in tests if packages & {*test.relative_to(ROOT).parts[:2]}
             or imports(test, names, None) & reached]
 
 
@@ -94,7 +98,7 @@ def main(base: str) -> int:
         print(f"no change against {base} can be seen ({error.stderr.strip()}); all tests are run", file=sys.stderr)
         files = set()
     found = affected(files) if files else None
-    for test in found if found is not None else [SOURCES]:
+    for test in found if found is not None else [SOURCES, ROOT / EXPERIMENTS]:
         print(test.relative_to(ROOT))
     return 0
 

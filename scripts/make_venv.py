@@ -35,9 +35,11 @@ OLDEST_PYTHON = (3, 11)
 
 # In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
-            "brain_baselines", "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
+            "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
             "brain_fleet", "brain_bench")
 TEST_PACKAGES = ("brain_tests",)
+# Of earlier versions, by their names for pip: what an old environment still has of them would hide what is new.
+GONE = ("brain-baselines",)
 # What `make check` runs beside the tests; no package of ours imports them.
 TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")
 
@@ -159,6 +161,11 @@ def pip(*arguments: str, folder: Path = VENV) -> None:
     if done.returncode != 0:
         give_up(command, done.returncode, done.stderr, folder)
     sys.stderr.write(done.stderr)
+
+
+def remove_old(folder: Path = VENV) -> None:
+    """Uninstall the packages of earlier versions; pip says nothing of those that are not there."""
+    pip("uninstall", "--yes", *GONE, folder=folder)
 
 
 def pip_with_progress(*arguments: str, folder: Path = VENV) -> None:
@@ -325,6 +332,7 @@ def install(tests: bool, dry_run: bool) -> None:
     print(f"brain: {describe(chosen)}", flush=True)
     if dry_run:
         return
+    remove_old()
     pip_with_progress("install", *wanted)
     pip("check")
     stamps = [stamp_of(False)] + ([stamp_of(True)] if tests else [])

@@ -12,7 +12,9 @@ import numpy as np
 
 import typer
 
+from brain_runtime.command.lacking import EXPERIMENTS, lacks
 from brain_runtime.command.options import Json, fail, tell, tell_json
+from brain_runtime.declared import named
 
 if TYPE_CHECKING:
     from brain_regions.language.network import Heard, SpikingReader
@@ -48,11 +50,13 @@ def readers() -> dict[str, Reader]:
 
     Raises:
         WeightsError: a weight file that ships does not fit.
+        ModuleNotFoundError: this is not run at the top of the checkout, where the grammar is.
     """
-    from brain_regions.language import halves, parse
+    from brain_regions.language import halves
     from brain_regions.language.decode import decode
 
     networks = shipped()
+    parse = named("experiments.grammar.parser:parse", "the grammar by hand")
     return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
             "grammar": lambda text: parse(text).slots,
             "network": by(networks["spiking"], lambda spelled, heard: halves.of_network(heard), mend=False),
@@ -270,6 +274,8 @@ def sentences(files: Annotated[list[Path], typer.Argument(
         lists |= (withheld() if withheld_too else {}) | (typos(lists) if typos_too else {})
         found = [measure(name, rows, which) for name, rows in lists.items()]
         held = limits(shipped()) if limits_too else []
+    except ModuleNotFoundError as missing:
+        fail(lacks(EXPERIMENTS) if missing.name == EXPERIMENTS else str(missing), 2)
     except (ValueError, WeightsError) as error:
         fail(str(error), 2)
     if as_json:

@@ -74,7 +74,7 @@ def test_the_sums_and_the_interval_of_both_sides():
 
 def test_both_sides_see_the_same_mistakes():
     assert ablations.parse(bench_integration.SIDES["with"]).classes == ablations.parse(
-        bench_integration.SIDES["without"]).classes == {"vision": "brain_baselines.confused_vision:ConfusedVision"}
+        bench_integration.SIDES["without"]).classes == {"vision": "brain_eval.baselines.confused_vision:ConfusedVision"}
     assert ablations.parse(bench_integration.SIDES["without"]).parameters == {"pfc": {"integrate": False}}
 
 

@@ -89,7 +89,7 @@ def evaluate(
     from brain_runtime.command.terminal import Terminal
 
     from brain_eval import ablations, policies, results
-    from brain_runtime.command.lacking import PACKAGES, lacks
+    from brain_runtime.command.lacking import EXPERIMENTS, PACKAGES, lacks
     from brain_runtime.supervised_brain import StartError
     from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
@@ -133,7 +133,7 @@ def evaluate(
                      ablation=ablation, **more)
         difference = None if earlier is None else results.paired(found, earlier)
     except ModuleNotFoundError as missing:
-        fail(lacks(missing.name) if missing.name in PACKAGES else str(missing), 2)
+        fail(lacks(missing.name) if missing.name in (*PACKAGES, EXPERIMENTS) else str(missing), 2)
     except (GraphError, ValueError, ImportError, OSError, KeyError) as error:
         fail(str(error), 2)
     except (StartError, NoRouter, GroupError) as error:

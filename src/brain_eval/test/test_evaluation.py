@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import cli
-from brain_baselines.confused_vision import MISTAKEN
+from brain_eval.baselines.confused_vision import MISTAKEN
 from brain_eval import ablations, policies, results
 from brain_eval.episodes import run_local
 from brain_eval.lockstep import lockstep_parts
@@ -274,7 +274,7 @@ def test_whoever_searches_is_told_how_long_it_may_take():
 
 def test_ablations_name_what_they_change():
     both = ablations.parse(["pfc=ann", "qpfc=off", "vision=silent"])
-    assert both.classes == {"pfc": "brain_baselines.ann_pfc:AnnPrefrontalCortex"}
+    assert both.classes == {"pfc": "brain_eval.baselines.ann_pfc:AnnPrefrontalCortex"}
     assert both.parameters == {"pfc": {"qpfc": "off"}, "vision": {"silent": True}}
     assert set(ablations.parse(["all=ann"]).classes) == {"vision", "language", "pfc", "motor"}
     assert ablations.parse(["language=silent"]).parameters == {"language": {"silent": True}}
@@ -304,7 +304,7 @@ def test_what_happens_to_the_spikes_of_a_population_is_written_region_population
     assert several.parameters == {"pfc": {"lesions": ("memory=silent", "target=drop:0.3"), "qpfc": "off"},
                                   "motor": {"lesions": ("second=shuffle",)},
                                   "vision": {"lesions": ("edges=noise:0.1",)}}
-    assert several.classes == {"vision": "brain_baselines.late_vision:LateVision"}
+    assert several.classes == {"vision": "brain_eval.baselines.late_vision:LateVision"}
     assert ablations.parse(["lexicon=off"]).parameters == {"language": {"lexicon": "off"}}
     assert set(ablations.parse(["place=off", "brainstem=passive"]).classes) == {"place", "brainstem"}
     for wrong, why in ((["pfc.memry=silent"], "no population 'memry'; there are memory, target"),

@@ -64,7 +64,7 @@ class Brainstem(Region):
 
     rate = 50.0
     Parameters = BrainstemParameters
-    ablations = {"passive": "brain_baselines.passive_brainstem:PassiveBrainstem"}
+    ablations = {"passive": "brain_eval.baselines.passive_brainstem:PassiveBrainstem"}
 
     command = In("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE, trigger=True)
     heartbeat = In("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, key="name", epoch="epoch",

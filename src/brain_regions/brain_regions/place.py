@@ -73,7 +73,7 @@ class Place(Region):
     """Coverage and ways from odometry and scan."""
 
     Parameters = PlaceParameters
-    ablations = {"off": "brain_baselines.no_place:NoPlace"}
+    ablations = {"off": "brain_eval.baselines.no_place:NoPlace"}
 
     scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, trigger=True, device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motor network: what its populations stand for, and what it computes; motors on hosts: brain_baselines' tests."""
+"""The motor network: what its populations stand for, and what it computes; motors on hosts: brain_eval's tests."""
 import math
 
 import numpy as np

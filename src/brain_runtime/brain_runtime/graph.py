@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from brain_runtime.backends import DEFAULT, MOST, NAME, TIMEOUT, names
-from brain_runtime.command.lacking import PACKAGES, lacks
+from brain_runtime.command.lacking import EXPERIMENTS, PACKAGES, lacks
 from brain_runtime.copies import EVERY, LONGEST, SHORTEST
 from brain_runtime.moved import new_name
 from brain_runtime.ports import In, Out
@@ -76,7 +76,7 @@ class RegionSpec:
 
     def lacks_package(self) -> bool:
         """Tells whether it is to be left out: it is optional, and the package of its class is not installed."""
-        if not self.optional:
+        if not self.optional or new_name(self.cls):     # of an old name one is told the new one
             return False
         try:
             return importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None
@@ -87,20 +87,20 @@ class RegionSpec:
         """The class.
 
         Raises:
-            GraphError: it cannot be imported or is no Region.
+            GraphError: it has another name now, cannot be imported or is no Region.
         """
+        if now := new_name(self.cls):   # what an old installation left behind may still be there
+            raise GraphError(f"region {self.name}: {self.cls} is now {now}; correct `class:`")
         module, _, attribute = self.cls.partition(":")
         try:
             found = getattr(importlib.import_module(module), attribute, None)
         except Exception as error:      # it is a stranger's code
-            self._refuse_moved(error)
             if isinstance(error, ImportError):
                 raise GraphError(f"region {self.name}: cannot import {module} ({error}); {self._remedy(error)}"
                                  ) from error
             raise GraphError(f"region {self.name}: importing {module} ends with {type(error).__name__}: {error}, in "
                              f"{_place(error)}; correct it") from error
         if found is None:
-            self._refuse_moved(None)
             raise GraphError(f"region {self.name}: {module} has no class {attribute!r}; correct `class: {self.cls}`")
         if not (isinstance(found, type) and issubclass(found, Region)):
             raise GraphError(f"region {self.name}: {self.cls} is not a Region")
@@ -136,14 +136,9 @@ class RegionSpec:
             raise GraphError(f"region {self.name}: there is no backend {self.backend!r} for its shards; installed are "
                              f"{', '.join(names()) or 'none'}")
 
-    def _refuse_moved(self, error: Exception | None) -> None:
-        now = new_name(self.cls)
-        if now:
-            raise GraphError(f"region {self.name}: {self.cls} is now {now}; correct `class:`") from error
-
     def _remedy(self, error: ImportError) -> str:
         package = self.cls.partition(".")[0]
-        if error.name == package and package in PACKAGES:
+        if error.name == package and package in (*PACKAGES, EXPERIMENTS):
             real = "; a real robot has no simulated world: world:=none or --world none" if self.device else ""
             return f"{lacks(package)}{real}"
         return f"install the package, name its folder in PYTHONPATH, or correct `class: {self.cls}`"

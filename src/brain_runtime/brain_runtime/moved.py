@@ -6,8 +6,6 @@ _BASELINES = {
     "brain_regions.vision.region:AnnVision": "ann_vision:AnnVision",
     "brain_regions.language:AnnLanguage": "ann_language:AnnLanguage",
     "brain_regions.language.region:AnnLanguage": "ann_language:AnnLanguage",
-    "brain_regions.language:GrammarLanguage": "grammar_language:GrammarLanguage",
-    "brain_regions.language.grammar_region:GrammarLanguage": "grammar_language:GrammarLanguage",
     "brain_regions.pfc:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
     "brain_regions.pfc.region:AnnPrefrontalCortex": "ann_pfc:AnnPrefrontalCortex",
     "brain_regions.pfc:TablePrefrontalCortex": "table_pfc:TablePrefrontalCortex",
@@ -20,10 +18,14 @@ _BASELINES = {
     "brain.confused_vision:ConfusedVision": "confused_vision:ConfusedVision",
     "brain.late_vision:LateVision": "late_vision:LateVision",
 }
+_BASELINES |= {f"brain_baselines.{new}": new for new in {
+    *_BASELINES.values(), "no_place:NoPlace", "passive_brainstem:PassiveBrainstem"}}
 MOVED: dict[str, str] = {
-    **{old: f"brain_baselines.{new}" for old, new in _BASELINES.items()},
+    **{f"{old}:GrammarLanguage": "experiments.grammar.region:GrammarLanguage" for old in (
+        "brain_baselines.grammar_language", "brain_regions.language", "brain_regions.language.grammar_region")},
+    **{old: f"brain_eval.baselines.{new}" for old, new in _BASELINES.items()},
     "brain.blind:BlindCamera": "brain_sim.blind_camera:BlindCamera",
-    "brain_baselines.window_motor:WindowMotor": "brain_baselines.dynamic_window_motor:DynamicWindowMotor",
+    "brain_baselines.window_motor:WindowMotor": "brain_eval.baselines.dynamic_window_motor:DynamicWindowMotor",
     "brain_sim.strangers:Sonar": "brain_sim.plugin_sensors:Sonar",
     "brain_sim.strangers:Bumper": "brain_sim.plugin_sensors:Bumper",
     "brain_sim.strangers:SecondCamera": "brain_sim.plugin_sensors:SecondCamera",

@@ -152,6 +152,23 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def test_packages_of_earlier_versions_are_uninstalled(installer: ModuleType, bare: Path, capfd) -> None:
+    (site,) = (bare / ".venv" / "lib").glob("python*/site-packages")
+    for name in ("brain_baselines", "brain_mine"):      # as pip leaves what is installed
+        (site / name).mkdir()
+        (site / name / "__init__.py").touch()
+        info = site / f"{name}-0.1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 0.1.0\n")
+        (info / "INSTALLER").write_text("pip\n")
+        (info / "RECORD").write_text("".join(f"{file.relative_to(site)},,\n" for file in (
+            site / name / "__init__.py", info / "METADATA", info / "INSTALLER", info / "RECORD")))
+    for _ in range(2):
+        installer.remove_old(bare / ".venv")
+        assert sorted(path.name for path in site.glob("brain*")) == ["brain_mine", "brain_mine-0.1.0.dist-info"]
+    assert capfd.readouterr() == ("", "")
+
+
 def reach(bare: Path, **settings: str) -> str:
     """What the installer says that cannot reach an index, in one line."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(bare), "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0",

@@ -25,6 +25,7 @@ def test_an_old_module_is_answered_with_one_that_loads(old):
     new = moved_modules.MOVED[old]
     assert importlib.import_module(new)
     package, _, name = old.rpartition(".")
-    for statement in (f"import {old}", f"from {package} import {name}", f"from {old} import anything"):
+    by_package = f"from {package} import {name}" if package else f"import {old}.anything"
+    for statement in (f"import {old}", by_package, f"from {old} import anything"):
         with pytest.raises(ModuleNotFoundError, match=f"{old} is now {new}; import that"):
             exec(statement)

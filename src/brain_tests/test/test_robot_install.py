@@ -15,7 +15,7 @@ import pytest
 from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_baselines", "brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
+ABSENT = ("brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training", "experiments",
           "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
           "rosbags", "snntorch")
 BLOCKER = f"""
@@ -109,11 +109,11 @@ def lacking(tmp_path: Path, package: str) -> dict[str, str]:
             "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
 
 
-@pytest.mark.parametrize("arguments", [["--ablate", "vision=ann"], ["--policy", "scripted"]])
-def test_an_evaluation_without_the_baselines_says_what_to_install(tmp_path: Path, arguments: list[str]) -> None:
-    environment = lacking(tmp_path, "brain_baselines")
-    done = run(environment, "-m", "brain", "eval", "--episodes", "1", *arguments)
-    assert done.returncode == 2 and "--packages-up-to brain brain_baselines" in done.stderr, done.stderr
+@pytest.mark.parametrize("arguments", [["eval", "--episodes", "1", "--ablate", "language=conventional"],
+                                       ["bench", "sentences", "list.txt"]])
+def test_who_is_not_at_the_checkout_is_told_where_experiments_are(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(lacking(tmp_path, "experiments"), "-m", "brain", *arguments)
+    assert done.returncode == 2 and "go to the top of the checkout" in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 

@@ -269,7 +269,7 @@ def test_an_ablation_that_cannot_be_spread_runs_in_one_process(tmp_path):
 
     path = tmp_path / "eye.graph.yaml"
     path.write_text(str({"name": "eye", "regions": {"vision": {"class": VISION, "shards": 2}}}))
-    found = resolve(path, robot=None, ablation=Ablation({"vision": "brain_baselines.ann_vision:AnnVision"}))
+    found = resolve(path, robot=None, ablation=Ablation({"vision": "brain_eval.baselines.ann_vision:AnnVision"}))
     assert found.regions[0].shards == 1 and "not spread over processes" in found.warnings[0]
     assert resolve(path, robot=None).make()["vision"].shards.count == 2
 

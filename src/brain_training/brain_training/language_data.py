@@ -8,8 +8,8 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.language.grammar import Verb
 from brain_regions.language.keys import neighbors
+from brain_regions.language.understanding import Verb
 from brain_training.language_drawing import draw
 from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing
 from brain_training.language_withheld import kept_out, phrasing

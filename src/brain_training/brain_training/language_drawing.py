@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from brain_regions.language.grammar import Verb
+from brain_regions.language.understanding import Verb
 from brain_training.language_phrases import Part, Rules, Sentence, Thing, rules
 
 APART = ("Tc", "Ts", "Thue", "Ac", "As", "Ahue")    # only the color or the shape of the target, or of what is avoided

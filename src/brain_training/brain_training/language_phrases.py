@@ -38,9 +38,9 @@ from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from brain_regions.language import words_english, words_japanese
-from brain_regions.language.grammar import Verb
 from brain_regions.language.sizes import MEANINGS
 from brain_regions.language.tokens import fold, normalize
+from brain_regions.language.understanding import Verb
 
 FOLDER = Path(__file__).with_name("phrases")
 KINDS = {"go": "go", "find": "find", "stop": "stop", "none_only_avoid": "only avoid", "none_exception": "exception",

@@ -10,7 +10,7 @@ import functools
 import random
 from dataclasses import replace
 
-from brain_regions.language.grammar import Verb
+from brain_regions.language.understanding import Verb
 from brain_training.language_drawing import draw_from
 from brain_training.language_phrases import FOLDER, LANGUAGES, WHOLE, Rules, Sentence, rules
 

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from brain_regions.language import Verb, parse, words_english, words_japanese
+from brain_regions.language import Verb, words_english, words_japanese
 from brain_regions.language import sizes as z
 from brain_regions.language.decode import framed, spell
 from brain_regions.language.sizes import MEANINGS
@@ -33,21 +33,10 @@ def test_sentences_are_spelled_as_the_network_hears_them(language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_rule_says_something_and_labels_agree_with_the_grammar_where_it_understands(language):
-    """The grammar is no source of labels, but where both understand a sentence, they rarely differ."""
+def test_every_rule_says_something(language):
     rng = random.Random(2)
-    both = alike = 0
-    seen = set()
-    for _ in range(1500):
-        sentence = draw(language, rng)
-        seen.add(sentence.rule)
-        meant = parse(sentence.text)
-        if meant.understood and sentence.verb in (Verb.GO, Verb.FIND):
-            both += 1
-            read = (meant.color, meant.shape, meant.avoid_color, meant.avoid_shape)
-            alike += read == (*sentence.target, *sentence.avoid)
+    seen = {draw(language, rng).rule for _ in range(1500)}
     assert len(seen) > 0.9 * len(rules(language).starts.options)
-    assert both > 300 and alike > 0.9 * both
 
 
 def test_labels_stand_on_the_bytes_of_the_words():
@@ -219,10 +208,8 @@ def test_sentences_to_report_on(tmp_path):
         rows = score.trained(language, 20, 1)
         assert {kind: len(r) for kind, r in rows.items()} == {"understood": 20, "refused": 20, "unrelated": 20}
         assert all(r.slots[0] for r in rows["understood"]) and not any(r.slots[0] for r in rows["unrelated"])
-        for kind, found in score.suite(language, "val", 2, 1).items():
-            right = [(int(m.verb), m.color, m.shape, m.avoid_color, m.avoid_shape) == r.slots
-                     for r in found for m in [parse(r.text)]]
-            assert np.mean(right) > 0.95, (kind, [r for r, ok in zip(found, right) if not ok])
+        asked = score.suite(language, "val", 2, 1)
+        assert all(r.slots[0] for r in asked["understood"]) and not any(r.slots[0] for r in asked["unrelated"])
     file = tmp_path / "list.txt"
     file.write_text("# a comment\ngo red ball / blue any : go: to it\n- : no\n")
     assert score.listed(file) == [("go: to it", (1, 1, 1, 3, 0)), ("no", (0, 0, 0, 0, 0))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 MOVED = {
+    "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_runtime.crew": "brain_runtime.supervised_brain",
     "brain_runtime.starved": "brain_runtime.cpu_wait",
@@ -14,6 +15,11 @@ MOVED = {
     "brain_wire.shown": "brain_wire.safe_text",
     "brain_wire.slices": "brain_wire.sched_slice",
     "brain_wire.waking": "brain_wire.wakeup",
+    "brain_regions.language.grammar": "brain_regions.language.understanding",
+    "brain_regions.language.parse": "experiments.grammar",
+    **{f"brain_regions.language.{name}": f"experiments.grammar.{name}" for name in (
+        "commands_english", "corrections", "endings", "english", "japanese", "reading", "things_english",
+        "things_japanese")},
     "brain_fleet.jobs.keeper": "brain_runtime.run.subreaper",
     "brain_fleet.jobs.processes": "brain_runtime.run.tree",
     "brain_fleet.federated.frames": "brain_fleet.federated.round_messages",
@@ -22,7 +28,8 @@ MOVED = {
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
     "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
 }
-"""From an old name to the new one. The docs of this release say so; the next has no entry of it any more."""
+"""From an old name, of a module or of a whole package, to the new one. The docs of this release say so; the next has no
+entry of it any more."""
 
 
 class _Finder:
@@ -30,10 +37,11 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for a name of :data:`MOVED`."""
-        if name in MOVED:
-            # Without its name, or ``from package import old`` would say that it knows no such name.
-            raise ModuleNotFoundError(f"{name} is now {MOVED[name]}; import that")
+        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for names of :data:`MOVED`."""
+        for old in (name, name.partition(".")[0]):      # of a package, a folder without its files may be left
+            if old in MOVED:
+                # Without its name, or ``from package import old`` would say that it knows no such name.
+                raise ModuleNotFoundError(f"{old} is now {MOVED[old]}; import that")
 
 
 def answer() -> None:

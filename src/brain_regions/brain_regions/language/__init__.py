@@ -3,7 +3,7 @@
 
 :class:`Language` is a spiking network that reads bytes, with the lexicon as check.
 """
-from brain_regions.language.grammar import Understanding, Verb, parse
 from brain_regions.language.region import Language
+from brain_regions.language.understanding import Understanding, Verb
 
-__all__ = ["Language", "Understanding", "Verb", "parse"]
+__all__ = ["Language", "Understanding", "Verb"]

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.language.grammar import Understanding, Verb
 from brain_regions.language.all_words import lexicon
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
 from brain_regions.language.network import Heard
 from brain_regions.language.reasons import Why
 from brain_regions.language.spelling import corrected, doubtful
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
+from brain_regions.language.understanding import Understanding, Verb
 
 _WITHIN = frozenset({Kind.COLOR, Kind.SHAPE, Kind.HINT, Kind.HUE, Kind.SHAPED, Kind.MODIFIER})
 _NAMES = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}

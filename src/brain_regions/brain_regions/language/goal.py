@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 from brain_regions.language.all_words import lexicon
-from brain_regions.language.grammar import Understanding, Verb
+from brain_regions.language.understanding import Understanding, Verb
 from brain_runtime import FEATURE, LATCHED, SILENCE, In, Out, Region, clip_utf8
 
 TEXT = 256              # bytes of the sentence and of the reason that are kept and published

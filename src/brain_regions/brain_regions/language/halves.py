@@ -11,11 +11,11 @@ import numpy as np
 from brain_regions.language import sizes as z
 from brain_regions.language.all_words import lexicon
 from brain_regions.language.decode import decided, framed
-from brain_regions.language.grammar import Understanding, Verb
 from brain_regions.language.lexicon import Kind
 from brain_regions.language.network import Heard
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import tokenize
+from brain_regions.language.understanding import Understanding, Verb
 
 _SAYS = {Kind.COLOR: z.NAMED_COLOR, Kind.SHAPE: z.NAMED_SHAPE, Kind.HINT: z.NAMED_SHAPE}
 _VERBS = {Kind.STOP: Verb.STOP, Kind.FIND: Verb.FIND, Kind.MOVE: Verb.GO}

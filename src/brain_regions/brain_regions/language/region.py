@@ -13,10 +13,10 @@ from brain_regions.language import weights as weight_file
 from brain_regions.language.decode import framed, obeyed, spell
 from brain_regions.language.goal import (
     ID, UNDERSTOOD, Listener, codes, decoded, digest_of, features_of, next_number, remember)
-from brain_regions.language.grammar import MAX_CHARACTERS, Understanding
 from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import is_japanese
+from brain_regions.language.understanding import MAX_CHARACTERS, Understanding
 from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.trained import Trained, TrainedParameters
@@ -78,8 +78,8 @@ class Language(Trained, Listener, Lesionable):
         Population("context", (z.STREAMS, z.CONTEXT), ("stream", "neuron"), told=False),
         Population("recall", (z.RECALL,), ("neuron",), told=False),
         Population("choice", (z.CHOICE,), ("neuron",), told=False))
-    baselines = {"ann": "brain_baselines.ann_language:AnnLanguage",
-                 "conventional": "brain_baselines.grammar_language:GrammarLanguage"}
+    baselines = {"ann": "brain_eval.baselines.ann_language:AnnLanguage",
+                 "conventional": "experiments.grammar.region:GrammarLanguage"}
     ablations = {"silent": {"silent": True}, "lexicon=off": {"lexicon": "off"}, "lexicon=alone": {"lexicon": "alone"}}
     task = "brain_training.language:LanguageTask"
     pictures = (Picture("brain_eval.panels:reading", below=112, of="reading"),)

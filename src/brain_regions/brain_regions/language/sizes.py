@@ -43,7 +43,7 @@ NAMED_COLOR, NAMED_SHAPE = slice(8, 12), slice(12, 15)      # whatever it is for
 OUTPUTS = 15
 MEANINGS = ("no order", "go", "find", "stop", "only avoid", "exception", "relation", "ordinal", "two targets",
             "two avoided", "unknown", "cannot", "condition", "foreign")
-"""What a sentence may be, one of these: the first as :class:`.grammar.Verb` numbers them, then why it is refused."""
+"""Meanings that a sentence may have: the first as :class:`.understanding.Verb` numbers them, then why it is refused."""
 REFUSED = 4             # the first meaning that is refused; "no order" is neither done nor refused
 AT_REST = (1.0,) + (0.0,) * (len(MEANINGS) - 1)    # logits of the meanings without a spike: no order
 

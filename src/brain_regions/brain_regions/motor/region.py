@@ -160,8 +160,8 @@ class Motor(PolicyMotor, Lesionable):
         Population(network_file.NAMES[2], (network_file.OUTPUTS,), ("neuron",), rate="motor/output", parts={
             "speed": network_file.LINEAR, "turn": network_file.ANGULAR,
             **dict(zip(("moving", "arrived", "blocked"), network_file.STATES))}))
-    baselines = {"ann": "brain_baselines.ann_motor:AnnMotor",
-                 "conventional": "brain_baselines.dynamic_window_motor:DynamicWindowMotor"}
+    baselines = {"ann": "brain_eval.baselines.ann_motor:AnnMotor",
+                 "conventional": "brain_eval.baselines.dynamic_window_motor:DynamicWindowMotor"}
     ablations = {"silent": {"silent": True}}
     task = "brain_training.motor:MotorTask"
     pictures = PICTURES

@@ -49,8 +49,8 @@ class PrefrontalCortex(Lesionable):
     network = Network("brain_regions.pfc.circuit:circuit", work=(
         "_memory.move", "_memory.see", "_memory.run", "_choice.run", "_decision.run"))
     populations = tuple(POPULATIONS.values())
-    baselines = {"ann": "brain_baselines.ann_pfc:AnnPrefrontalCortex",
-                 "conventional": "brain_baselines.table_pfc:TablePrefrontalCortex"}
+    baselines = {"ann": "brain_eval.baselines.ann_pfc:AnnPrefrontalCortex",
+                 "conventional": "brain_eval.baselines.table_pfc:TablePrefrontalCortex"}
     ablations = {
         "silent": {"silent": True}, **{f"qpfc={mode}": {"qpfc": mode} for mode in feedback.MODES},
         "qpfc=constant:ALPHA": {"qpfc": "constant", "qpfc_alpha": NUMBER},

@@ -58,10 +58,10 @@ class Vision(Trained, Lesionable):
     populations = tuple(Population(name, shape, CHANNELS, rate=name) for name, shape in (
         ("edges", (16, 24, 48)), ("parts", (24, 12, 48)), ("shapes", (32, 6, 48)), ("columns", (64, 1, 48)),
         ("near", (64, 1, 48)), ("wide", (64, 1, 48))))
-    baselines = {"ann": "brain_baselines.ann_vision:AnnVision",
-                 "conventional": "brain_baselines.color_vision:ColorVision"}
-    ablations = {"silent": {"silent": True}, "confused": "brain_baselines.confused_vision:ConfusedVision",
-                 "late": "brain_baselines.late_vision:LateVision"}
+    baselines = {"ann": "brain_eval.baselines.ann_vision:AnnVision",
+                 "conventional": "brain_eval.baselines.color_vision:ColorVision"}
+    ablations = {"silent": {"silent": True}, "confused": "brain_eval.baselines.confused_vision:ConfusedVision",
+                 "late": "brain_eval.baselines.late_vision:LateVision"}
     split = Split("brain_regions.vision.split:serve", most=16)      # columns that the narrowest layer has
     task = "brain_training.vision:VisionTask"
     pictures = (Picture("brain_eval.panels:picture"),)

@@ -10,8 +10,9 @@ SETS = {"grpc": "test", "grpc_tools": "test", "highspy": "test",
         "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "protobuf": "python3-protobuf", "yaml": "python3-yaml", "numpy": "python3-numpy"}
-PACKAGES = ("brain_baselines", "brain_bench", "brain_collectives", "brain_eval", "brain_fleet", "brain_observe",
+PACKAGES = ("brain_bench", "brain_collectives", "brain_eval", "brain_fleet", "brain_observe",
             "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
+EXPERIMENTS = "experiments"     # a folder of the checkout that is not installed
 
 
 def build(package: str) -> str:
@@ -21,6 +22,8 @@ def build(package: str) -> str:
 
 def lacks(package: str) -> str:
     """Returns the message for a package that is not installed, with the remedy."""
+    if package == EXPERIMENTS:
+        return "this needs experiments/, a folder of the checkout that is not installed; go to the top of the checkout"
     if package in PACKAGES:
         return f"{package} is not installed here, and this needs it; build it too: {build(package)}"
     where = f"there is no package {package} for {sys.executable}, and this needs it; "

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brain_regions.language.commands_english import BREAKS, Commands
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Act, Cursor, Reading, Thing, sentences
 from brain_regions.language.reasons import Why
-from brain_regions.language.things_english import thing
+from experiments.grammar.commands_english import BREAKS, Commands
+from experiments.grammar.reading import Act, Cursor, Reading, Thing, sentences
+from experiments.grammar.things_english import thing
 
 K = Kind
 _NAMES = frozenset({K.DETERMINER, K.MODIFIER, K.MANY, K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT, K.THING,

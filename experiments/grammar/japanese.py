@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brain_regions.language import english
-from brain_regions.language.endings import Mood, ending
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Act, Cursor, Reading, Thing, sentences
 from brain_regions.language.reasons import Why
-from brain_regions.language.things_japanese import NAMES, SIDES, role, thing
+from experiments.grammar import english
+from experiments.grammar.endings import Mood, ending
+from experiments.grammar.reading import Act, Cursor, Reading, Thing, sentences
+from experiments.grammar.things_japanese import NAMES, SIDES, role, thing
 
 K = Kind
 

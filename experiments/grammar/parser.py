@@ -22,59 +22,18 @@ about meaning:
 """
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-
-from brain_regions.language import corrections, english, japanese
 from brain_regions.language.all_words import lexicon
 from brain_regions.language.lexicon import Kind, Token
-from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.spelling import corrected
 from brain_regions.language.tokens import fold, is_japanese, normalize, tokenize
-from brain_runtime.interfaces import LanguageFeatures
+from brain_regions.language.understanding import MAX_CHARACTERS, Understanding, Verb
+from experiments.grammar import corrections, english, japanese
+from experiments.grammar.reading import Act, Reading, Thing
 
-MAX_CHARACTERS = 1000
 _DOUBT = 0.1            # confidence lost by each word that was skipped
 _CAREFUL = ("気", "き", "注意", "ちゅうい", "用心", "警戒")     # what may be said without an object
 _LEAST = 0.3            # confidence of what was understood at all
-
-
-class Verb(enum.IntEnum):
-    """Action that a text asks for."""
-
-    NONE = LanguageFeatures.VERB_NONE
-    GO = LanguageFeatures.VERB_GO
-    FIND = LanguageFeatures.VERB_FIND
-    STOP = LanguageFeatures.VERB_STOP
-
-
-@dataclass(frozen=True)
-class Understanding:
-    """Meaning of a text: what it asks for.
-
-    Attributes:
-        verb: NONE where the text was not understood.
-        color, shape: of the target, DetectedObject.COLOR_* and SHAPE_*; 0: any. Both 0 for STOP and NONE.
-        avoid_color, avoid_shape: of the object to keep away from; both 0: none.
-        understood: whether there is something to do.
-        confidence: 0..1; less for each word that had to be skipped; 0 where the text was not understood.
-        reason: empty, or for a person: what was not understood, and what would be. At most 256 bytes.
-    """
-
-    verb: Verb = Verb.NONE
-    color: int = 0
-    shape: int = 0
-    avoid_color: int = 0
-    avoid_shape: int = 0
-    understood: bool = False
-    confidence: float = 0.0
-    reason: str = ""
-
-    @property
-    def slots(self) -> tuple[int, int, int, int, int]:
-        """Verb, color and shape of the target, color and shape of what is avoided; all 0: not understood."""
-        return int(self.verb), self.color, self.shape, self.avoid_color, self.avoid_shape
 
 
 class _NotUnderstood(Exception):

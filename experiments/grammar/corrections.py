@@ -16,10 +16,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from brain_regions.language.lexicon import Kind, Token
-from brain_regions.language.reading import Act, Reading, Thing
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import fold
-from brain_regions.language.words_corrections import CANCELS, DROPS, HALTS, OPENING, STRONG
+from brain_regions.language.words_corrections import INTERJECTIONS, JOKES, NOTHING, STRONG
+from experiments.grammar.reading import Act, Reading, Thing
+
+# marks at the start of a clause, or where two stand together ("no wait")
+OPENING = (
+    "no|nope|nah|wait|hold on|hang on|sorry|actually|pardon|excuse me|じゃなくて|じゃなく|ではなく|ではなくて|"
+    "じゃない|すみません|すいません|やっぱり|やはり|" + INTERJECTIONS)
+CANCELS = "never mind|scratch that|strike that|" + NOTHING     # alone they mean stop
+# what takes back what came before where nothing follows
+DROPS = (
+    "no way|no chance|not a chance|i don't think so|i'd rather you didn't|absolutely not|certainly not|"
+    "definitely not|of course not|never|please don't|no|nope|not|don't|dont|do not|cancel|cancel that|"
+    "cancel it|i changed my mind|changed my mind|"
+    "やめて|やめた|やめます|やめる|やめよう|やめ|忘れて|キャンセル|中止|中止して|" + CANCELS + "|" + JOKES)
+# what does so where it is a sentence
+HALTS = (
+    "stop|halt|freeze|abort|quit|stop it|stop that|emergency stop|止まれ|止まって|とまれ|とまって|ストップ|停止|停止して|停止せよ|"
+    "やめろ|緊急停止|動くな")
 
 K = Kind
 Reader = Callable[[Sequence[Token], Reading], None]

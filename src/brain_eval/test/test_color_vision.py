@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brain_baselines import color_vision as cv
+from brain_eval.baselines import color_vision as cv
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from brain_baselines.ann_language import AnnLanguage
-from brain_baselines.ann_pfc import AnnPrefrontalCortex
-from brain_baselines.ann_vision import AnnVision
-from brain_baselines.no_place import NoPlace
-from brain_baselines.passive_brainstem import PassiveBrainstem
+from brain_eval.baselines.ann_language import AnnLanguage
+from brain_eval.baselines.ann_pfc import AnnPrefrontalCortex
+from brain_eval.baselines.ann_vision import AnnVision
+from brain_eval.baselines.no_place import NoPlace
+from brain_eval.baselines.passive_brainstem import PassiveBrainstem
 from brain_regions.brainstem import LIMITED, REFLEX, STALE, Brainstem
 from brain_regions.language import Language
 from brain_regions.language.decode import decode, framed, spell

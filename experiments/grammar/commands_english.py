@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Act, Cursor, Reading, Thing
 from brain_regions.language.reasons import Why
-from brain_regions.language.things_english import thing
+from experiments.grammar.reading import Act, Cursor, Reading, Thing
+from experiments.grammar.things_english import thing
 
 K = Kind
 PREPOSITIONS = frozenset({K.TO, K.NEAR, K.FROM, K.PAST, K.OF})

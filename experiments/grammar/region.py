@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Language by rules: the conventional alternative to the spiking region, and its control.
 
-It is a lexicon and a grammar (:mod:`brain_regions.language.grammar`), and does not pretend otherwise: it has no
+It is a lexicon and a grammar (:mod:`experiments.grammar.parser`), and does not pretend otherwise: it has no
 neurons, so it counts no spikes and no synaptic operations, and its features carry no embedding.
 """
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from brain_regions.language.goal import ID, Listener, codes, digest_of, features_of, next_number, remember
-from brain_regions.language.grammar import parse
+from experiments.grammar.parser import parse
 
 
 class GrammarLanguage(Listener):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from brain_regions.language.lexicon import Kind
-from brain_regions.language.reading import Cursor, Thing
 from brain_regions.language.reasons import Why
+from experiments.grammar.reading import Cursor, Thing
 
 K = Kind
 _CORE = frozenset({K.COLOR, K.OTHER_COLOR, K.SHAPE, K.HINT})

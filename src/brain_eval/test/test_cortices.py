@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from brain_baselines import object_memory
-from brain_baselines.ann_pfc import AnnPrefrontalCortex
-from brain_baselines.table_pfc import TablePrefrontalCortex
+from brain_eval.baselines import object_memory
+from brain_eval.baselines.ann_pfc import AnnPrefrontalCortex
+from brain_eval.baselines.table_pfc import TablePrefrontalCortex
 from brain_regions.pfc import PrefrontalCortex
 from brain_regions.pfc import control as pfc
 from brain_regions.sensed import make, odometry, scan_of_box, seen, ways_told

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_baselines import object_memory
+from brain_eval.baselines import object_memory
 from brain_regions import azimuth
 from brain_regions.obedience import HEARTBEATS
 from brain_regions.past import Past, since

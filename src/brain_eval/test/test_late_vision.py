@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from brain_baselines.table_pfc import TablePrefrontalCortex
+from brain_eval.baselines.table_pfc import TablePrefrontalCortex
 from brain_regions import past, room_map
 from brain_regions.azimuth import wrap
 from brain_regions.past import Past

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from brain_regions.language.lexicon import ACTIONS, Kind, Token
-from brain_regions.language.reading import Cursor
+from experiments.grammar.reading import Cursor
 
 K = Kind
 _CLOSE = frozenset({K.COMMA, K.END})

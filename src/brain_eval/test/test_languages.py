@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from brain_baselines.ann_language import AnnLanguage
-from brain_baselines.grammar_language import GrammarLanguage
+from brain_eval.baselines.ann_language import AnnLanguage
 from brain_regions.language import Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
 from brain_runtime import Region, SILENCE, snapshot
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.stepper import Stepper
 from brain_wire import messages
-
-KINDS = [GrammarLanguage, Language]
-every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def reading_time(text: str) -> float:
@@ -27,9 +22,8 @@ def reading_time(text: str) -> float:
 class Recorder:
     """A host with language in it, and what it published."""
 
-    def __init__(self, kind=Language, state=None, region: Region | None = None, parameters=None) -> None:
+    def __init__(self, kind=Language, *, state=None, region: Region | None = None, parameters=None) -> None:
         self.host = LocalHost({}, parameters=parameters)
-        self.reads = kind is not GrammarLanguage
         self.heard = []
         self.host.listen("lang/features", self.heard.append)
         self.host.join("language", region or kind(), state)
@@ -37,7 +31,7 @@ class Recorder:
     def say(self, text: str, *, wait: bool = True) -> None:
         """Says a sentence, and waits until it is read."""
         self.host.publish("goal/text", messages.make("std_msgs/msg/String", data=text))
-        if wait and self.reads:
+        if wait:
             self.host.advance(reading_time(text))
 
     def control(self, goal_id: int) -> None:
@@ -59,16 +53,15 @@ def content(features):
             features.reason)
 
 
-def restored(kind, state) -> Recorder:
-    region = kind()
+def restored(state) -> Recorder:
+    region = Language()
     region.name = "language"
     region.configure({})
-    return Recorder(kind, region.restore({name: np.array(value) for name, value in state.items()}), region)
+    return Recorder(state=region.restore({name: np.array(value) for name, value in state.items()}), region=region)
 
 
-@every_kind
-def test_a_sentence_is_answered_when_it_is_read_and_again_five_times_a_second(kind):
-    brain = Recorder(kind)
+def test_a_sentence_is_answered_when_it_is_read_and_again_five_times_a_second():
+    brain = Recorder()
     brain.host.advance(0.05)
     text = "go to the red ball but avoid the blue box"
     brain.say(text)
@@ -82,9 +75,8 @@ def test_a_sentence_is_answered_when_it_is_read_and_again_five_times_a_second(ki
     assert {content(f) for f in brain.heard[before:]} == {content(features)}
 
 
-@every_kind
-def test_every_sentence_counts_the_goal_up(kind):
-    brain = Recorder(kind)
+def test_every_sentence_counts_the_goal_up():
+    brain = Recorder()
     for text in ("go to the red ball", "kick the red ball", "go to the red ball", "止まれ"):
         brain.say(text)
     assert [f.goal_id for f in brain.answers] == [1, 2, 3, 4]
@@ -112,9 +104,8 @@ def test_what_is_no_order_changes_nothing_and_is_answered():
     assert (brain.heard[-1].goal_id, brain.heard[-1].verb) == (3, Verb.STOP)
 
 
-@every_kind
-def test_one_publication_that_comes_by_two_ways_is_one_goal(kind):
-    brain = Recorder(kind)
+def test_one_publication_that_comes_by_two_ways_is_one_goal():
+    brain = Recorder()
     for pause in (0.1, 2.0, 0.0):       # twice within 0.1 s; the third time it is said again
         brain.say("go to the red ball", wait=False)
         brain.host.advance(pause)
@@ -125,20 +116,18 @@ def test_one_publication_that_comes_by_two_ways_is_one_goal(kind):
     assert [f.verb for f in brain.answers[2:]] == [Verb.STOP, Verb.GO]
 
 
-@every_kind
-def test_before_the_first_sentence_there_is_no_goal(kind):
-    brain = Recorder(kind)
+def test_before_the_first_sentence_there_is_no_goal():
+    brain = Recorder()
     brain.host.advance(0.5)
     assert brain.heard
     assert all(f.goal_id == 0 and not f.understood and f.verb == Verb.NONE for f in brain.heard)
     assert all(len(f.embedding) == 0 for f in brain.heard)
 
 
-@every_kind
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "円" * 400, "a" * 255 + "円", "😀" * 100, "go\0to the red ball", "",
                                   "\ud800\udfff go to the red ball", "\x02\x03\x02", "ﷺ" * 900, "é" * 128])
-def test_no_text_does_harm_and_the_sentence_is_echoed_cut_between_characters(kind, text):
-    brain = Recorder(kind)
+def test_no_text_does_harm_and_the_sentence_is_echoed_cut_between_characters(text):
+    brain = Recorder()
     # as a host hands it over that checks nothing
     stepper = brain.host.stepper("language")
     stepper.offer("text", messages.make("std_msgs/msg/String", data=text), 0.0)
@@ -153,29 +142,27 @@ def test_no_text_does_harm_and_the_sentence_is_echoed_cut_between_characters(kin
     assert not rest or len((echo + rest).encode()) > 256
 
 
-@every_kind
 @pytest.mark.parametrize("text", ["go to the red ball", "青い箱を避けて赤いボールへ行って", "geh zum roten Ball",
                                   "あ" * 3000])
-def test_what_it_knows_survives_a_snapshot(tmp_path, kind, text):
-    brain = Recorder(kind)
+def test_what_it_knows_survives_a_snapshot(tmp_path, text):
+    brain = Recorder()
     brain.say("stop")
     brain.say(text)
     region = brain.host.regions["language"]
     snapshot.write(tmp_path / "language.safetensors", region, brain.state)
     arrays = snapshot.read(tmp_path / "language.safetensors", region)
     assert all(a.dtype == np.float32 for a in arrays.values())
-    back = restored(kind, arrays)
+    back = restored(arrays)
     back.host.advance(1.0)
     assert content(back.heard[-1]) == content(brain.heard[-1])
     assert np.array_equal(back.heard[-1].embedding, brain.heard[-1].embedding)
     assert back.heard[-1].goal_id == 2
 
 
-@every_kind
-def test_a_latched_sentence_that_comes_again_after_a_restore_is_no_new_goal(kind):
-    brain = Recorder(kind)
+def test_a_latched_sentence_that_comes_again_after_a_restore_is_no_new_goal():
+    brain = Recorder()
     brain.say("x" * 200 + " one")
-    back = restored(kind, brain.state)
+    back = restored(brain.state)
     back.say("x" * 200 + " one")
     back.host.advance(1.0)
     assert back.heard[-1].goal_id == 1
@@ -183,21 +170,19 @@ def test_a_latched_sentence_that_comes_again_after_a_restore_is_no_new_goal(kind
     assert back.heard[-1].goal_id == 2      # now somebody said it
 
 
-@every_kind
-def test_another_sentence_after_a_restore_is_a_new_goal_even_if_it_begins_alike(kind):
-    brain = Recorder(kind)
+def test_another_sentence_after_a_restore_is_a_new_goal_even_if_it_begins_alike():
+    brain = Recorder()
     brain.say("x" * 300 + " one")
-    back = restored(kind, brain.state)
+    back = restored(brain.state)
     back.say("x" * 300 + " two")
     back.host.advance(1.0)
     assert back.heard[-1].goal_id == 2
 
 
-@every_kind
-def test_a_snapshot_older_than_the_goal_that_is_followed_stays_silent(kind):
-    brain = Recorder(kind)
+def test_a_snapshot_older_than_the_goal_that_is_followed_stays_silent():
+    brain = Recorder()
     brain.say("go to the red ball")
-    back = restored(kind, brain.state)
+    back = restored(brain.state)
     back.control(5)
     back.host.advance(2.0)
     assert not back.heard
@@ -209,46 +194,34 @@ def test_a_snapshot_older_than_the_goal_that_is_followed_stays_silent(kind):
     assert back.heard[-1].goal_id == 6
 
 
-@every_kind
-def test_a_restored_region_speaks_without_anybody_to_listen_to(kind):
-    brain = Recorder(kind)
+def test_a_restored_region_speaks_without_anybody_to_listen_to():
+    brain = Recorder()
     brain.say("go to the red ball")
-    back = restored(kind, brain.state)
+    back = restored(brain.state)
     back.host.advance(0.4)
     assert not back.heard
     back.host.advance(1.0)
     assert back.heard[-1].goal_id == 1
 
 
-@every_kind
-def test_goal_ids_stay_exact_in_float32(kind):
-    region = kind()
+def test_goal_ids_stay_exact_in_float32():
+    region = Language()
     region.configure({})
     state = region.initial_state()
     state["goal"][0] = 2 ** 24
-    brain = Recorder(kind, state)
+    brain = Recorder(state=state)
     brain.say("stop")
     assert brain.heard[-1].goal_id == 1
 
 
-@every_kind
-def test_silence_says_nothing_and_an_empty_sentence_is_answered(kind):
-    brain = Recorder(kind)
+def test_silence_says_nothing_and_an_empty_sentence_is_answered():
+    brain = Recorder()
     brain.say("go to the red ball")
     before = brain.heard[-1]
     brain.say(SILENCE)
     assert (brain.heard[-1].goal_id, brain.heard[-1].text) == (before.goal_id, "go to the red ball")
     brain.say("")
     assert brain.heard[-1].goal_id == before.goal_id + 1 and not brain.heard[-1].understood and brain.heard[-1].reason
-
-
-def test_the_grammar_is_conventional_and_counts_nothing():
-    region = GrammarLanguage()
-    region.configure({})
-    stepper = Stepper(region)
-    stepper.offer("text", messages.make("std_msgs/msg/String", data="go to the red ball"), 0.0)
-    stepper.step(0.0, 0.0)
-    assert region.spikes == 0 and region.synops == 0
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -296,7 +269,7 @@ def test_a_region_that_was_killed_while_it_read_reads_on(tmp_path, after):
     region = brain.host.regions["language"]
     snapshot.write(tmp_path / "language.safetensors", region, brain.state)
     assert not brain.answers
-    back = restored(Language, snapshot.read(tmp_path / "language.safetensors", region))
+    back = restored(snapshot.read(tmp_path / "language.safetensors", region))
     back.say(text, wait=False)      # it is latched
     back.host.advance(0.65 + reading_time(text) - after)
     assert [content(f) for f in back.answers] == [content(f) for f in whole.answers]
@@ -307,7 +280,7 @@ def test_a_sentence_that_was_answered_since_the_snapshot_is_not_read_on():
     brain = Recorder()
     brain.say("go to the red ball but stay away from the blue box", wait=False)
     brain.host.advance(0.1)
-    back = restored(Language, brain.state)
+    back = restored(brain.state)
     back.control(1)
     back.host.advance(2.0)
     assert not back.answers

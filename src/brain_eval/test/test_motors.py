@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from brain_baselines.ann_motor import AnnMotor
-from brain_baselines.dynamic_window_motor import DynamicWindowMotor
+from brain_eval.baselines.ann_motor import AnnMotor
+from brain_eval.baselines.dynamic_window_motor import DynamicWindowMotor
 from brain_regions.motor import Motor, coding, network
 from brain_regions.pfc.control import keep_away
 from brain_regions.sensed import make
