@@ -73,4 +73,4 @@ mutate: tools  ## change the code on purpose and tell which changes no test noti
 .PHONY: clean
 clean:  ## remove what the targets made: environments, build trees, caches; not runs/
 	rm -rf .venv .venv-docs site .venv-ros .venv-ros-jazzy .ros .ros-jazzy .pytest_cache .mypy_cache .ruff_cache src/*/build src/*/*.egg-info
-	find src scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src scripts experiments -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,7 +36,11 @@ OLDEST_PYTHON = (3, 11)
 # In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
             "brain_baselines", "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-            "brain_fleet", "brain_bench")
+            "brain_fleet")
+# Of packages that have parts which not every user needs: `brain fleet plan` asks a solver.
+EXTRAS = {"brain_fleet": "highspy"}
+# Of ours before: what an older call left installed would shadow what took its place.
+FORMER = ("brain-bench",)
 TEST_PACKAGES = ("brain_tests",)
 # What `make check` runs beside the tests; no package of ours imports them.
 TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")
@@ -313,7 +317,8 @@ def install(tests: bool, dry_run: bool) -> None:
     index = ["--extra-index-url", CPU_INDEX] if cpu_index_answers() else []
     wanted = [*index, "--constraint", str(CONSTRAINTS), "--no-build-isolation"]
     for name in [*PACKAGES, *(TEST_PACKAGES if tests else ())]:
-        wanted += ["--editable", f"src/{name}[test]" if tests else f"src/{name}"]
+        extras = ",".join(filter(None, [EXTRAS.get(name), "test" if tests else None]))
+        wanted += ["--editable", f"src/{name}[{extras}]" if extras else f"src/{name}"]
 
     wanted += TEST_TOOLS if tests else ()
 
@@ -325,6 +330,7 @@ def install(tests: bool, dry_run: bool) -> None:
     print(f"brain: {describe(chosen)}", flush=True)
     if dry_run:
         return
+    pip("uninstall", "--yes", *FORMER)
     pip_with_progress("install", *wanted)
     pip("check")
     stamps = [stamp_of(False)] + ([stamp_of(True)] if tests else [])

@@ -11,6 +11,8 @@ import sys
 from importlib import metadata
 from typing import NamedTuple
 
+from brain_wire.moved_modules import without_gone
+
 GROUP = "brain.commands"
 
 
@@ -51,8 +53,8 @@ VERBS = {
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
     "eval": Verb("brain_eval", MEASURE, "Run a suite of episodes, and report success."),
     "compare": Verb("brain_eval", MEASURE, "Put evaluations into one table."),
-    "collectives": Verb("brain_bench", MEASURE, "Check and measure what processes do together."),
-    "bench": Verb("brain_bench", MEASURE, "Measure speed and memory on this machine."),
+    "collectives": Verb("brain_training", MEASURE, "Check and measure what processes do together."),
+    "bench": Verb("brain_eval", MEASURE, "Measure speed and memory on this machine."),
     "keys": Verb("brain_security", SECURE, "Make keys and access rules for a graph."),
     "policy": Verb("brain_security", SECURE, "Print the SROS2 policy of a graph."),
 }
@@ -60,7 +62,7 @@ VERBS = {
 
 def installed() -> dict[str, metadata.EntryPoint]:
     """The verbs that are installed, by name, in the table's order, others' behind them."""
-    found = {point.name: point for point in metadata.entry_points(group=GROUP)}
+    found = without_gone(metadata.entry_points(group=GROUP))
     return {name: found[name] for name in [*(v for v in VERBS if v in found), *sorted(found.keys() - VERBS.keys())]}
 
 
