@@ -237,11 +237,6 @@ class Backends(Experiment):
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         return {**found["known"], **found["found"], "taken": found["taken"]}
 
-    def rows(self, found: dict[str, Any]) -> list[str]:
-        from experiments.backend_lines import lines
-
-        return lines(found["found"])
-
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         from experiments.backend_picture import draw
 

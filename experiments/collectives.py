@@ -97,19 +97,3 @@ class Collectives(Experiment):
         from brain_collectives.checks.launch import RanksProblem
 
         return Wrong, RanksProblem, DeathsProblem
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for row in found["beside"]:
-            middle, low, high = row["ratio"]
-            goal = "" if row["goal"] is None else f" (at most {row['goal']:g})"
-            yield (f"{row['name']}, {row['bytes']:,} B: gloo {1e6 * row['gloo']:,.0f} us, zenoh "
-                   f"{1e6 * row['zenoh']:,.0f} us; {middle:.2f} times ({low:.2f} to {high:.2f}){goal}")
-        for figures in found["deaths"]:
-            on = figures["on"]
-            yield (f"{figures['backend']}: {figures['kills']} ranks killed, named by {figures['named']} of "
-                   f"{figures['survivors']} survivors, after {figures['seen']['median']:.2f} s (longest "
-                   f"{figures['seen']['longest']:.2f})"
-                   + (f", going on after {on['median']:.2f} s (longest {on['longest']:.2f})" if on else
-                      ", none goes on"))
-        if found["load"] > 0.5:
-            yield f"the load was {found['load']:.1f} when this began: other programs had the cores that the ranks want"

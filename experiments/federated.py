@@ -22,7 +22,6 @@ GUARDS: tuple[dict[str, Any], ...] = ({}, {"guard": "FedMedian"}, KRUM)
 QUICK = {"rooms": 1, "clips": 2, "rounds": 2, "steps": 1, "batch": 1, "held": 1, "way": 3}
 CLOSE = 0.02            # of F1
 COLORS = {"nobody": "tab:green", "away": "tab:blue", "flipped": "tab:orange", "scaled": "tab:red"}    # by liar
-CLAIMS = {"central": "within 2 points of central training", "best alone": "better than the best robot alone"}
 
 
 def measure(course: Course, jobs: int, experiment: Experiment) -> dict[str, Any]:
@@ -125,21 +124,6 @@ def _do(kind: str, more: dict[str, Any]) -> dict[str, Any]:
             }[kind](course, ground, **more)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Formats the results for a person."""
-    def shown(one: dict[str, Any]) -> str:
-        return f"{one['f1']:.3f} (by robot {', '.join(f'{value:.2f}' for value in one['robots'])})"
-
-    told = [f"held-out F1 at the start: {shown(found['start'])}", f"the fleet: {shown(found['fleet'])}",
-            f"central training, as many steps: {shown(found['central'])}",
-            f"the best robot alone: {shown(found['best_alone'])}"]
-    told += [f"liar of {found['course']['robots']}: {one['liar']}, {one['strategy']}, guard {one['guard']}: "
-             f"{one['f1']:.3f}, {1e2 * one['lost']:+.1f} points lost ({1e2 * one['lost_least']:+.1f} to "
-             f"{1e2 * one['lost_most']:+.1f})" for one in found["strategies"]]
-    return told + [f"{CLAIMS.get(what, f'a guard holds off the liar ({what}), within 2 points')}: "
-                   f"{'yes' if good else 'no'}" for what, good in found["within"].items()]
-
-
 def draw(path: Path, found: Mapping[str, Any]) -> None:
     """Draws the fleet's F1 by round, in all rooms and in those of each robot, beside central training and robots alone.
 
@@ -207,9 +191,6 @@ class Federated(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (RuntimeError,)
-
-    def rows(self, found: dict[str, Any]) -> list[str]:
-        return lines(found)
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         draw(path, found)

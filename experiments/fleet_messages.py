@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -37,8 +37,3 @@ class FleetMessages(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (ordeal.NotArrived,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        yield (f"{found['arrived_once_and_in_order']} of {found['messages']} messages arrived once and in order "
-               f"through {found['cuts']} cuts and {sum(found['kills'].values())} kills, in {found['seconds']:.0f} s")
-        yield f"behind a cut {found['waiting']} messages drained at {found['drained_per_s']:.0f} a second"

@@ -258,23 +258,3 @@ class FleetScale(Experiment):
 
     def good(self, found: dict[str, Any]) -> bool:
         return within(found["sizes"])
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for one in found["sizes"]:
-            yield (f"{one['robots']} robots: cloud {one['cloud_pss'] / 1e6:.0f} MB, {one['idle_core']:.1%} of a core "
-                 f"when nothing is ordered; an order is applied after {1e3 * one['applied_p50']:.0f} ms (p50), "
-                 f"{1e3 * one['applied_p99']:.0f} ms (p99); {one['messages_per_s']:.0f} messages a second; a robot "
-                 f"{one['robot_pss'] / 1e6:.1f} MB; the cloud waited for a core in {one['waited']:.0%} of the time it "
-                 f"wanted one")
-        if found["busy_machine"]:
-            yield ("the machine was busy with other things: times are those of such a machine")
-        for one in found.get("check", ()):
-            yield (f"{one['robots']} robots simulated: p50 {one['applied_p50']['ratio']:.2f}, p99 "
-                 f"{one['applied_p99']['ratio']:.2f} of what was measured")
-        for one in found.get("larger", ()):
-            yield (f"{one['robots']} robots would take {one['one_cloud_core']:.2f} cores of one cloud when nothing is "
-                 f"ordered, calculated. Divided among {one['clouds']}: {one['cloud_pss'] / 1e6:.0f} MB and "
-                 f"{one['idle_core']:.2f} cores each, and an order is applied after {one['applied_p50']:.2f} s (p50), "
-                 f"{one['applied_p99']:.2f} s (p99), simulated")
-        if "most_robots" in found:
-            yield (f"one cloud carries {found['most_robots']} robots")

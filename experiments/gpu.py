@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -114,11 +114,3 @@ class Gpu(Experiment):
             found["looks"].append({"width": width, "cpu_ms": look(width, "cpu", seed),
                                    "gpu_ms": look(width, device, seed)})
         return found
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for row in found["steps"]:
-            yield (f"a step of {row['network']} ({row['size']}): {row['cpu_ms']:.1f} ms on the CPU, "
-                   f"{row['gpu_ms']:.1f} ms on {found['device']}, {row['times']:.1f} times as fast")
-        for row in found["looks"]:
-            yield (f"a look of vision x{row['width']}: {row['cpu_ms']:.1f} ms on the CPU, {row['gpu_ms']:.1f} ms on "
-                   f"{found['device']}")

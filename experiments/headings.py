@@ -11,12 +11,12 @@ never drawn. The odds leave that out; it is so in about half of the offers, and 
 """
 from __future__ import annotations
 
-from typing import Annotated, Any, Iterable, Iterator
+from typing import Annotated, Any, Iterable
 
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
 from brain_runtime.rooms import Split
 
 TEMPERATURES = (0.95, 2.0, 5.0, 10.0, 20.0)     # from alpha 1, where one heading is certain, to 0, where none is
@@ -108,10 +108,3 @@ class Headings(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (ValueError,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[Table]:
-        yield Table(f"{found['offers']} offers of {found['headings']:.0f} headings in {found['episodes']} episodes; "
-                    f"the temperature was {found['reached']['p5']:.2f} to {found['reached']['p95']:.2f}",
-                    ("temperature", "entropy, nat", "best heading", "second best", "given away, m"),
-                    [(f"{each['temperature']:g}", f"{each['entropy']:.2f}", f"{each['best']:.1%}",
-                      f"{each['second']:.1%}", f"{each['given_away']:.3f}") for each in found["temperatures"]], left=0)

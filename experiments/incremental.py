@@ -43,18 +43,6 @@ def measure(plan: Plan, seeds: int, jobs: int, experiment: Experiment) -> dict[s
             "better_than_random": rows["rules"]["odd_gain"]["low"] > 0.0}
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Formats the results for a person."""
-    total = found["found"]
-    told = [f"{total['clips']} clips of {total['minutes']:.0f} minutes, {total['share']:.0%} of them: "
-            + ", ".join(f"{one['clips']} {one['rule']}" for one in total["by_rule"])]
-    for row in found["arms"]:
-        gain = row["odd_gain"]
-        told.append(f"{row['what']}: F1 {row['odd']:.3f} in odd rooms ({gain['gain']:+.3f} beside random, "
-                    f"{gain['low']:+.3f} to {gain['high']:+.3f}), {row['plain']:.3f} in plain ones")
-    return told
-
-
 class Incremental(Experiment):
     """Robots in odd rooms collect hard clips by the rules while they drive, and vision goes on learning from them.
 
@@ -76,9 +64,6 @@ class Incremental(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return RuntimeError, ValueError
-
-    def rows(self, found: dict[str, Any]) -> list[str]:
-        return lines(found)
 
     def good(self, found: dict[str, Any]) -> bool:
         return found["better_than_random"]

@@ -123,15 +123,5 @@ class Integration(Experiment):
             self.log(f"{len(found)} of {episodes} episodes")
         return {"split": split.value, "seed": seed, **summary(found), "pairs": found}
 
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for side in SIDES:
-            r = found[side]
-            yield (f"{side} looks added up: {r['wrong']} wrong things approached, in {r['episodes_with_wrong']} of "
-                   f"{found['n']} episodes, {r['wrong_looks'] / max(r['looks'], 1):.1%} of the time of "
-                   f"approaches; {r['success']} succeeded")
-        interval = found["interval95"]
-        told = "no interval" if interval is None else "{:+.2f} to {:+.2f}".format(*interval)
-        yield f"with minus without: {found['difference']:+.2f} an episode ({told})"
-
     def good(self, found: dict[str, Any]) -> bool:
         return 2 * found["with"]["wrong"] <= found["without"]["wrong"] > 0

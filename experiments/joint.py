@@ -98,16 +98,6 @@ def measure(course: Course, folder: Path, say: Any) -> dict[str, Any]:
             "links": links, "within": report["joint"]["gain"] >= GAIN and report["joint"]["share"] <= SENT}
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Formats the results for a person."""
-    asked = found["joint"]
-    told = [f"{one['name']}: F1 {one['f1']:.3f}" for one in found["alone"]]
-    told.append(f"the small one that asks the large one: F1 {asked['f1']:.3f} with {asked['share']:.1%} of the "
-                f"pictures sent, {asked['gain']:.0%} of the gain (doubt from {found['doubt']} on)")
-    return told + [f"{one['lost']:.0%} of the answers lost: F1 {one['f1']:.3f}, {one['share']:.1%} sent, objects "
-                   f"after {one['wait_p50']:.3f} s (p95 {one['wait_p95']:.3f} s)" for one in found["links"]]
-
-
 def draw(path: Path, found: Mapping[str, Any]) -> None:
     """Draws the curves, and what is told when answers are lost.
 
@@ -167,9 +157,6 @@ class Joint(Experiment):
         from brain_regions.weight_files import WeightsError
 
         return WeightsError, ValueError, OSError
-
-    def rows(self, found: dict[str, Any]) -> list[str]:
-        return lines(found)
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         draw(path, found)

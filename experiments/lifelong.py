@@ -49,19 +49,6 @@ def summary(course: Course, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "within": {"library": by["library"]["forgetting"] <= MOST, "naive": by["naive"]["forgetting"] >= NAIVE}}
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """Formats the results for a person."""
-    def shown(values: Sequence[float]) -> str:
-        return ", ".join(f"{site} {value:.2f}" for site, value in zip(found["sites"], values))
-
-    told = [f"{one['name']}: F1 {one['last']:.3f} at the end ({shown(one['end'])}), forgetting "
-            f"{one['forgetting']:.3f}, backward transfer {one['backward']:+.3f}" for one in found["learners"]]
-    told += [f"{one['name']}: F1 {one['last']:.3f} ({shown(one['end'])})" for one in found["others"]]
-    return told + [f"windows of {one['site']}: {one['right_share']:.0%} right, {one['other_share']:.0%} another site, "
-                   f"{one['unknown_share']:.0%} unknown; before it was learned {one['before_share']:.0%} unknown"
-                   for one in found["allocation"]]
-
-
 def _mean(values: Any) -> float:
     found = list(values)
     return sum(found) / len(found)
@@ -114,9 +101,6 @@ class Lifelong(Experiment):
         course = Course(how=Steps(steps=2, batch=1, samples=1), **QUICK) if quick else Course()
         courses = [(replace(course, seed=seed),) for seed in range(seeds)]
         return {"quick": quick, **summary(course, self.side_by_side(run, courses, min(jobs, seeds), "seeds"))}
-
-    def rows(self, found: dict[str, Any]) -> list[str]:
-        return lines(found)
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         draw(path, found)

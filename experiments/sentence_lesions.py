@@ -7,7 +7,7 @@ that are to be refused.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -91,9 +91,3 @@ class SentenceLesions(Experiment):
         from brain_regions.weight_files import WeightsError
 
         return (WeightsError,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for one in found["rows"]:
-            yield (f"{one['lesion']}: "
-                   + ", ".join(f"{what} {one[what]['count']} of {one[what]['of']}" for what in ASKED)
-                   + f"; to a wrong object {one['wrong']}")

@@ -170,14 +170,3 @@ class ShardTimes(Experiment):
         from brain_runtime.shards import ShardError
 
         return SplitError, ShardError, GroupError
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for row in found["widths"]:
-            middle, low, high = row["ratio"]
-            yield (f"{row['factor']} x as wide, {row['weights']:,} weights: whole {row['whole_ms'][0]:.1f} ms, over "
-                   f"{found['shards']} processes {row['split_ms'][0]:.1f} ms; ratio {middle:.2f} ({low:.2f} to "
-                   f"{high:.2f})")
-        yield f"it pays from {found['pays_from']} x on" if found["pays_from"] else "it pays at none of these widths"
-        if found["load"] > max(0.5, found["cores"] - found["shards"] + 0.5):
-            yield (f"the load was {found['load']:.1f} when this began: other programs had the cores that the processes "
-                   f"want, so this tells little")

@@ -98,8 +98,3 @@ class Tls(Experiment):
 
     def figures(self, found: list[Cost]) -> dict[str, Any]:
         return {"round_trips": [c.to_dict() for c in found]}
-
-    def rows(self, found: list[Cost]) -> Iterator[str]:
-        for cost in found:
-            yield (f"{cost.size}: {1e6 * cost.plain_p50:.0f} us plain, {1e6 * cost.secured_p50:.0f} us secured, "
-                   f"{cost.ratio:.2f} times; medians of {cost.n}")

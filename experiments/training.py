@@ -54,40 +54,6 @@ def _within(rows: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _line(row: dict[str, Any]) -> str:
-    parts = [f"{row['label']}, {row['form']}:"]
-    for kind, size in row["held_most"].items() if row["held"] else ():
-        parts += [f"{kind} {size / 1e6:.2f} MB (formula {row['held_formula'][kind] / 1e6:.2f}),"]
-    expected = f" (formula {row['activations_formula'] / 1e6:.1f})" if row["activations_formula"] else ""
-    if row["activations_most"] is not None:
-        parts += [f"activations {row['activations_most'] / 1e6:.1f} MB{expected},"]
-    parts += [f"state {row['state_most'] / 1e6:.2f} MB"]
-    if row["sent_most"]:
-        expected = f" (formula {row['sent_formula'] / 1e6:.2f})" if row["sent_formula"] else ""
-        parts += [f"; sent {row['sent_most'] / 1e6:.2f} MB a step{expected}"]
-    if row["speed"] is not None:
-        parts += [f"; {row['speed']:.2f} times the steps of one process"]
-    if row["same_bits"] is not None:
-        parts += [f"; bits of --shards: {'yes' if row['same_bits'] else 'no'}"]
-    return " ".join(parts).replace(" ;", ";")
-
-
-def _pipeline_line(row: dict[str, Any]) -> str:
-    return (f"{row['label']}, {row['schedule']}, {row['micros']} micro-batches: nothing to do "
-            f"{row['bubble_clock']:.2f} of the time, replayed {row['bubble_replay']:.2f}, in units "
-            f"{row['bubble_units']:.2f}, formula {row['bubble_formula']:.2f}; activations "
-            f"{row['activations_most'] / 1e6:.1f} MB; a forward cut sends 1/{row['packed']:.1f} of floats, back "
-            f"{row['crossed'][1] / 1e6:.1f} MB")
-
-
-def _beside_line(found: dict[str, Any]) -> str:
-    if "why" in found:
-        return f"beside SpikingJelly: not measured, {found['why']}"
-    return (f"beside SpikingJelly {found['version']} on the same layers: two ranks make {found['theirs']:.2f} times "
-            f"the steps of one with SpikingJelly, {found['ours']:.2f} times with ours; a step of ours takes "
-            f"{found['ratio']:.2f} times theirs")
-
-
 class Training(Experiment):
     """Trains the networks that ship, and a wider one, in each form with two ranks, and tells what that takes.
 
@@ -112,7 +78,9 @@ class Training(Experiment):
         load, found = os.getloadavg()[0], {"forms": [], "pipelines": []}
         for kind, row in _rows(quick, width, seed):
             found[kind].append(row)
-            self.log(LINES[kind](row))
+            self.log(f"{row['label']}, {row.get('form') or row['schedule']}")
+        for row in _wrong(found):
+            self.log(f"{row['label']} by {row['form']} does not have the bits of --shards")
         return {"cores": len(os.sched_getaffinity(0)), "load": load, "quick": quick, "within": _within(found["forms"]),
                 "killed": training_killed.measure(1 if quick else KILLS),
                 "beside": training_beside.measure(rounds=1 if quick else 3) if beside else None, **found}
@@ -121,19 +89,6 @@ class Training(Experiment):
         from experiments.training_runs import Failed
 
         return (Failed,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str]:
-        for kind, line in LINES.items():
-            yield from map(line, found[kind])
-        killed = found["killed"]
-        yield (f"a rank killed, {len(killed['seconds'])} times: {killed['median']:.1f} s to the next step "
-               f"({min(killed['seconds']):.1f} to {max(killed['seconds']):.1f})")
-        if found["beside"] is not None:
-            yield _beside_line(found["beside"])
-        for row in _wrong(found):
-            yield f"{row['label']} by {row['form']} does not have the bits of --shards"
-        if found["load"] > 0.5:
-            yield f"the load was {found['load']:.1f} when this began: ratios of speed tell little"
 
     def good(self, found: dict[str, Any]) -> bool:
         return not _wrong(found)
@@ -144,9 +99,6 @@ class Training(Experiment):
         width = max(row["width"] for row in found["pipelines"])
         timelines(path, [row for row in found["pipelines"] if row["width"] == width])
         memory(path.with_name(MEMORY), [row for row in found["forms"] if row["width"] == width and not row["shards"]])
-
-
-LINES = {"forms": _line, "pipelines": _pipeline_line}
 
 
 def _wrong(found: dict[str, Any]) -> list[dict[str, Any]]:

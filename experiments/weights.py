@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
 
 SIDES = ("spiking", "baseline")
 LANGUAGES = ("en", "ja")
@@ -104,21 +104,3 @@ class Weights(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (ValueError,)
-
-    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
-        regions = {region: sides for region, sides in found.items() if region != "bytes"}
-
-        def cells() -> Iterator[tuple[str, ...]]:
-            for region, sides in regions.items():
-                for row in sides.get("lists", ()):
-                    for language in [language for language in LANGUAGES if language in row]:
-                        yield (region, f"{row['sentences']}, {language} ({row[language]['of']})",
-                               *(f"{row[language][side]:.3f}" for side in SIDES))
-                figures = [sides[side]["held_out"] for side in SIDES]
-                for name in [name for name, value in figures[0].items() if isinstance(value, (int, float))]:
-                    yield region, name, *(f"{f[name]:.4g}" if name in f else "" for f in figures)
-
-        yield Table(f"held out; weights of {found['bytes'] / 1e6:.1f} MB", ("region", "figure", *SIDES), cells(),
-                    left=2)
-        for region, sides in regions.items():
-            yield f"{region}: " + ", ".join(f"{sides[side]['file']} ({sides[side]['sha256']})" for side in SIDES)

@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from experiments import gpu
-from experiments.verbs import app
+from brain_eval.bench.verb import app
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.incremental import QUICK, lines
+from experiments.incremental import QUICK
 from experiments.incremental_course import ARMS, Driven, Picture, Plan, at_random, of_windows, one_seed, summary
 from brain_training.incremental.chooser import Chosen
 
@@ -43,6 +43,3 @@ def test_what_came_out_is_put_beside_random():
     none = {"gain": 0.0, "low": 0.0, "high": 0.0}
     assert rows["random, one of each"]["odd_gain"] == rows["random"]["odd_gain"] == none
     assert len(rows["all"]["odd_seeds"]) == 2
-    told = lines({"found": {"clips": 3, "minutes": 2.0, "share": 0.25, "by_rule": [{"rule": "unsure", "clips": 3}]},
-                  "arms": [{"what": name, **row} for name, row in rows.items()]})
-    assert told[0] == "3 clips of 2 minutes, 25% of them: 3 unsure" and told[2].startswith("rules: F1 0.7")

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.lifelong import NAMES, lines, summary
+from experiments.lifelong import NAMES, draw, summary
 from experiments.lifelong_course import LEARNERS, OTHERS, SITES, Course, ground, run, seen_windows
-from experiments.lifelong_picture import draw
 from brain_training.lifelong.learners import Steps
 
 
@@ -39,9 +38,6 @@ def test_two_sites_are_learned_by_all_and_examined_as_they_should_be(tmp_path):
     draw(tmp_path / "lifelong.png", both)
     header = (tmp_path / "lifelong.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG") and int.from_bytes(header[16:20], "big") > 1000
-    told = lines(both)
-    assert len(told) == len(LEARNERS) + 3 + 5 and told[0].startswith("naive: trained on and on: F1 0.")
-    assert not any("nan" in line for line in told)
 
 
 def test_pictures_are_those_of_the_seed_and_rooms_to_learn_in_are_no_others():

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from brain_eval.bench import verb
 from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.rows import rows
 from brain_eval.bench.runner import command
 from brain_runtime.command import saved
 
@@ -133,3 +134,24 @@ def test_a_checkout_is_found_by_its_code_or_from_within(monkeypatch, tmp_path):
     assert verb.checkout() == TOP
     monkeypatch.chdir(tmp_path)
     assert verb.checkout() is None
+
+
+def test_figures_of_any_form_are_told_by_their_names():
+    figures = {"cores": 2, "load": 0.25, "kept": True, "none": None, "ratio": [1.0, 0.5, 2.0], "all": list(range(9)),
+               "trips": [{"size": "200 B", "host": {"p50": 0.00036, "spans": [[1, 2]]}}, {"size": "1 MiB", "lost": 3}],
+               "sides": {"with": {"wrong": 1}, "without": {"wrong": 7}}, "killed": {"median": 1.5, "one": {"a": 1}},
+               "each": [{"n": number} for number in range(40)]}
+    trips, sides, *lines = rows(figures)
+    assert trips == Table("trips", ["size", "host.p50", "host.spans", "lost"],
+                          [["200 B", "0.00036", "(1)", ""], ["1 MiB", "", "", "3"]])
+    assert sides == Table("sides", ["", "wrong"], [["with", "1"], ["without", "7"]])
+    assert lines == ["killed.one: a 1", "killed: median 1.5", "each: 40 rows",
+                     "cores 2, load 0.25, kept yes, none , ratio 1, 0.5, 2, all (9)"]
+
+
+def test_many_columns_are_told_as_rows_where_there_are_few_and_else_in_parts():
+    wide = {f"k{number}": number for number in range(12)}
+    (turned,) = rows({"one": [wide, wide]})
+    assert turned.headings == ["", "1", "2"] and turned.rows[3] == ("k3", "3", "3")
+    parts = list(rows({"many": [wide] * 10}))
+    assert [part.headings[0] for part in parts] == ["k0", "k0"] and parts[1].headings[-1] == "k11"

@@ -96,7 +96,9 @@ class Experiment:
 
     def rows(self, found: Any) -> Iterable[str | Table]:
         """Formats what was measured for a person, as lines and tables."""
-        return ()
+        from brain_eval.bench.rows import rows
+
+        return rows(self.figures(found))
 
     def good(self, found: Any) -> bool:
         """Decides on the exit status: 0 where the bounds are kept, by default all of ``within``."""
