@@ -20,15 +20,16 @@ import tokenize
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_eval.bench.experiment import Problem
+from brain_runtime import end_with_parent
+from brain_wire import messages, open_session
+from brain_wire.qos import FEATURE
+from brain_wire.router import Router, free_port
 from experiments.backend_peers import beside
 from experiments.backend_sides import ros_command, ros_environment
 from experiments.other_libraries import NotThere, environment
 from experiments.outside_peer import NoPeer
 from experiments.toy_brain import TOYS, graph, toys
-from brain_runtime import end_with_parent
-from brain_wire import messages, open_session
-from brain_wire.qos import FEATURE
-from brain_wire.router import Router, free_port
 
 HERE = Path(__file__).parent
 KIND = "std_msgs/msg/Float32"
@@ -39,7 +40,7 @@ _NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, to
             tokenize.ENDMARKER}
 
 
-class NotRun(RuntimeError):
+class NotRun(Problem):
     """An example did not do what it should; says what it wrote."""
 
 

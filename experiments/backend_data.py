@@ -18,9 +18,9 @@ from typing import Any, Callable, NamedTuple, Sequence
 import numpy as np
 
 from brain_eval.bench.wire import LOST, wait_for
-from experiments.toy_brain import toys
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, port_codecs
 from brain_wire import messages
+from experiments.toy_brain import toys
 
 STRING = "std_msgs/msg/String"
 SHAPE, NEURONS, FIRED = (64, 64), 4096, 0.02

@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from experiments.backend_sides import ros_peer
-from experiments.outside_peer import NoPeer
-from experiments.toy_brain import ToyBrain, toys
 from brain_wire import Node, Watch, messages, open_session
 from brain_wire.names import NODE, PUBLISHER, SERVER, SUBSCRIPTION
 from brain_wire.qos import FEATURE
 from brain_wire.service import NoAnswer
 from brain_wire.services import service_type
+from experiments.backend_sides import ros_peer
+from experiments.outside_peer import NoPeer
+from experiments.toy_brain import ToyBrain, toys
 
 STRING = "std_msgs/msg/String"
 LOOK = 1.5              # s in which all tokens come

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from experiments.scale import pss
-from brain_runtime.supervised_brain import SupervisedBrain
 from brain_runtime.edge_ear import EdgeEar
+from brain_runtime.supervised_brain import SupervisedBrain
+from experiments.scale import pss
 
 HOSTS = ("zenoh", "torch")
 TIME_LIMIT = 60.0       # s of an episode, as the suite has it

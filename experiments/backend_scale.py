@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from experiments.scale import RATE, Nodes, ScaleProblem, latencies, measure
 from brain_wire.router import free_port
+from experiments.scale import RATE, Nodes, ScaleProblem, latencies, measure
 
 FOR_ONE = 90e6          # bytes of free memory for each process of a group
 LARGE = 64              # processes from which on it is looked whether there is memory for them

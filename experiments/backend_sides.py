@@ -22,16 +22,16 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
+from brain_eval.bench.wire import PINGING, BarePing, RegionBlocks, wait_for
+from brain_wire import Node, open_session
+from brain_wire.qos import FEATURE, LATCHED
+from brain_wire.router import free_port
 from experiments.backend_flood import FLOODING, BareFlow, region_flows
 from experiments.backend_peers import beside, peers
-from brain_eval.bench.wire import PINGING, BarePing, RegionBlocks, wait_for
 from experiments.gloo_echo import GlooPing
 from experiments.other_libraries import NotThere, environment
 from experiments.outside_peer import NoPeer, OutsidePeer
 from experiments.toy_brain import toys
-from brain_wire import Node, open_session
-from brain_wire.qos import FEATURE, LATCHED
-from brain_wire.router import free_port
 
 DORA_NODE = Path(__file__).with_name("dora_node.py")
 STRING = "std_msgs/msg/String"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Callable, Mapping, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, alone, brain_problems
+from brain_eval.bench.experiment import Experiment, alone
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail
 from experiments.backend_peers import beside
@@ -227,12 +227,6 @@ class Backends(Experiment):
         before = [row for row in known.get("taken", ()) if row["part"] not in wanted and row["part"] in PARTS]
         return {"found": found, "known": {row["part"]: known[row["part"]] for row in before},
                 "taken": sorted([*before, *rows], key=lambda row: PARTS.index(row["part"]))}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        from experiments.backend_complexity import NotRun
-        from experiments.scale import ScaleProblem
-
-        return NotRun, ScaleProblem, *brain_problems()
 
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         return {**found["known"], **found["found"], "taken": found["taken"]}

@@ -189,8 +189,5 @@ class Federated(Experiment):
         return {"quick": quick, **together([measure(replace(course, seed=seed + number), jobs, self)
                                             for number in range(seeds)])}
 
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (RuntimeError,)
-
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         draw(path, found)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from brain_eval.bench.experiment import Problem
 from brain_fleet.federated.aggregator import Aggregator
 from brain_fleet.federated.participant import Participant, Turned
 from brain_fleet.federated.plan import plan
@@ -229,7 +230,7 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
                 if other not in missing:
                     turned = member.turn()
                     if turned is not Turned.TAKEN:
-                        raise RuntimeError(f"robot {other + 1} could not take part in round {number + 1}: "
+                        raise Problem(f"robot {other + 1} could not take part in round {number + 1}: "
                                            f"{turned.value}, {member.why}")
                     steps += course.steps
             passed[0] += DEADLINE       # who has not answered by now is not waited for
@@ -240,7 +241,7 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
                               **ground.examined(rounds.model)})
         told = rounds.status()
         if told["version"] != course.rounds:
-            raise RuntimeError(f"{told['version']} of {course.rounds} rounds came about")
+            raise Problem(f"{told['version']} of {course.rounds} rounds came about")
         last = found[-1] if every else ground.examined(rounds.model)
     return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none",
             "liar": liar or "nobody", "robot": None if liar is None else robot + 1, "steps": steps,

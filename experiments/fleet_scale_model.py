@@ -14,9 +14,9 @@ import heapq
 import random
 from typing import Any, NamedTuple, Sequence
 
+from brain_fleet.processes.edge import KEEPALIVE
 from experiments.scale import quantile
 from experiments.scale_model import Line, ModelProblem, line
-from brain_fleet.processes.edge import KEEPALIVE
 
 BEFORE = 2 * KEEPALIVE      # s that are simulated before an order
 FULL = 0.7                  # of a core, that a cloud may take when nothing is ordered: the rest is for orders

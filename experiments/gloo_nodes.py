@@ -17,8 +17,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from experiments.scale_nodes import LAST, READY, SIZE, TURN, Scheduled, main
 from brain_runtime import torch_store
+from experiments.scale_nodes import LAST, READY, SIZE, TURN, Scheduled, main
 
 PATIENCE = timedelta(seconds=READY)
 

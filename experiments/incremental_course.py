@@ -13,7 +13,6 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from experiments.federated_course import shipped
 from brain_eval.episodes import Referee, play, resolved_for
 from brain_regions.vision import weights
 from brain_regions.vision.fitting import fitted
@@ -32,6 +31,7 @@ from brain_training.incremental.learning import Course, go_on, old_clips
 from brain_training.looks import Look
 from brain_training.vision import test_on
 from brain_training.vision_data import Clips, Labels, Way, label_columns, make_ways
+from experiments.federated_course import shipped
 
 WORLD = "brain_training.fleet_demo.dressed_world:DressedWorld"
 DRIVEN_ROOMS = 3_000_000                            # first seed of train; no others of this project begin there

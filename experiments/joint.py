@@ -156,7 +156,7 @@ class Joint(Experiment):
     def problems(self) -> tuple[type[Exception], ...]:
         from brain_regions.weight_files import WeightsError
 
-        return WeightsError, ValueError, OSError
+        return WeightsError, ValueError
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         draw(path, found)

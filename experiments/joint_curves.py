@@ -13,13 +13,13 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from experiments.joint_course import Course, Driven, of_robots
 from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.joint import JointParameters
 from brain_regions.vision.second import SecondParameters
 from brain_sim.robot import CAMERA_FORWARD, CAMERA_HFOV, CAMERA_RATE
+from experiments.joint_course import Course, Driven, of_robots
 
 Seen = Sequence[Sequence[list[Found]]]      # of ways and their pictures
 DOUBTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2)

@@ -9,7 +9,6 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from experiments.joint_course import Course, Driven, of_robots
 from brain_regions.vision.decode import Found
 from brain_regions.vision.joint import JointVision
 from brain_regions.vision.second import SecondVision
@@ -17,6 +16,7 @@ from brain_runtime import FEATURE, In, Out, Region, parameter
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.robot import CAMERA_FORWARD, CAMERA_RATE
 from brain_wire.messages import make, time_message, time_seconds
+from experiments.joint_course import Course, Driven, of_robots
 
 DETECTED = "brain_interfaces/msg/DetectedObjects"
 TAKES = 0.06        # s from a hard picture to its answer: the way there and back, and the large network's look

@@ -184,6 +184,3 @@ class Neurons(Experiment):
                                   ] = None) -> dict[str, Any]:
         """Steps all by turns; see :func:`measure`."""
         return measure(rounds, only=known(libraries), folder=folder, tell=self.status)
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (NotThere,)

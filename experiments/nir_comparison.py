@@ -12,8 +12,8 @@ import numpy as np
 import typer
 
 from brain_eval.bench.experiment import Experiment
-from experiments.other_libraries import LIBRARIES, NotThere, environment, known
 from brain_training import nir_files
+from experiments.other_libraries import LIBRARIES, NotThere, environment, known
 
 STEPS = 10              # micro-steps for each picture
 TURN = 0.2              # rad between two pictures

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from brain_eval.bench.experiment import Problem
 from brain_runtime.command.options import fail
 
 PATIENCE = 600.0        # s for pip
@@ -47,7 +48,7 @@ LIBRARIES = {
 CARRIERS = {"dora": Library("dora", ("dora-rs==1.1.0", "pyarrow==26.0.1", "PyYAML==6.0.3"))}
 
 
-class NotThere(RuntimeError):
+class NotThere(Problem):
     """A library cannot be had on this machine; says why."""
 
 

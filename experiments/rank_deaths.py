@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
+from brain_eval.bench.experiment import Problem
 from brain_runtime import end_with_parent
 
 RANKS = 3
@@ -26,7 +27,7 @@ TIMEOUT = 30.0          # s of the group: after so long a wait for a rank ends b
 SEEN, ON = 0.5, 2.0     # s that a survivor may take to know of it, and to go on
 
 
-class DeathsProblem(RuntimeError):
+class DeathsProblem(Problem):
     """A group whose rank was to be killed did not come about, or a survivor did not end well; says what it wrote."""
 
 

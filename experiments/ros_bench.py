@@ -26,13 +26,13 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
-from experiments import ros_memory
 from brain_eval.bench.wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region
-from brain_runtime.hosts.ros_topics import interface, profile
 from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
+from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
+from experiments import ros_memory
 
 IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}     # of the picture in the message

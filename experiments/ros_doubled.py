@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rclpy.signals import SignalHandlerOptions
 
-from experiments.ros_bench import QUALITY, Processes, _node, _wait_for
 from brain_runtime.hosts.ros_topics import interface
 from brain_wire import messages
+from experiments.ros_bench import QUALITY, Processes, _node, _wait_for
 
 KIND = "std_msgs/msg/Float32"
 COMMANDS = {"region": ("-m", "brain_runtime.ros_process", "--class", "experiments.doubler_region:Doubler", "--name",

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Callable
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from experiments import ros_bare_node
 from brain_runtime import diagnostics
 from brain_runtime import heartbeat as beat
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
+from experiments import ros_bare_node
 
 if TYPE_CHECKING:
     from experiments.ros_bench import Processes

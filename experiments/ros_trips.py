@@ -17,12 +17,12 @@ from typing import Any
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
-from experiments.backend_flood import FLOODING
 from brain_eval.bench.wire import PINGING, TYPE
-from experiments.ros_bench import Processes, _node, _wait_for
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
+from experiments.backend_flood import FLOODING
+from experiments.ros_bench import Processes, _node, _wait_for
 
 ANSWER = 60.0       # s for a block
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, brain_problems
+from brain_eval.bench.experiment import Experiment, Problem
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail, use_domain
 from brain_wire.router import free_port
@@ -41,7 +41,7 @@ WITHIN = {                      # how far the simulation may be off what linked 
     "core of a router": 2.0, "p99 within a router": 3.0, "p99 across a link": 3.0}
 
 
-class ScaleProblem(RuntimeError):
+class ScaleProblem(Problem):
     """It cannot be measured; says why."""
 
 
@@ -404,9 +404,6 @@ class Scale(Experiment):
             sizes = {one["processes"]: one for one in [*known.get("sizes", ()), *found]}
             part = {"sizes": [sizes[count] for count in sorted(sizes)]}
         return {"known": known, "part": part, "good": all(map(fine, found))}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return ScaleProblem, *brain_problems()
 
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         return {**found["known"], **found["part"]}

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Iterator
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, brain_problems
-from brain_eval.bench.wire import READY, BarePing, WireError, by_turns, running, wait_for
+from brain_eval.bench.experiment import Experiment
+from brain_eval.bench.wire import READY, BarePing, by_turns, running, wait_for
 from brain_runtime.run.workload import Workload
 from brain_security.folder import fill
 from brain_security.rights import Rights
@@ -92,9 +92,6 @@ class Tls(Experiment):
         plain, secured = f"tcp/127.0.0.1:{free_port()}", f"tls/127.0.0.1:{free_port()}"
         with running(lambda folder: children(folder / "keys", plain, secured)) as folder:
             return list(compare(folder / "keys", plain, secured, blocks))
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return WireError, *brain_problems()
 
     def figures(self, found: list[Cost]) -> dict[str, Any]:
         return {"round_trips": [c.to_dict() for c in found]}

@@ -85,11 +85,6 @@ class Training(Experiment):
                 "killed": training_killed.measure(1 if quick else KILLS),
                 "beside": training_beside.measure(rounds=1 if quick else 3) if beside else None, **found}
 
-    def problems(self) -> tuple[type[Exception], ...]:
-        from experiments.training_runs import Failed
-
-        return (Failed,)
-
     def good(self, found: dict[str, Any]) -> bool:
         return not _wrong(found)
 

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from brain_runtime import end_with_parent
 from experiments.other_libraries import NotThere, environment
 from experiments.training_runs import PATIENCE, Failed
-from brain_runtime import end_with_parent
 
 WORKER = Path(__file__).with_name("training_beside_worker.py")
 BATCH, MICRO_STEPS, STEPS = 8, 10, 8

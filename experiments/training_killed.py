@@ -15,10 +15,10 @@ from typing import Any, Sequence
 
 from torch import nn
 
-from experiments.scale import ENDING, ended
-from experiments.equal_layers import EqualLayers
-from experiments.training_runs import Failed
 from brain_training.task import Lost, Recipe
+from experiments.equal_layers import EqualLayers
+from experiments.scale import ENDING, ended
+from experiments.training_runs import Failed
 
 STEPS_IN = "BRAIN_BENCH_STEPS"      # what names the folder in which ranks write when they made steps
 RANKS = 2

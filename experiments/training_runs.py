@@ -13,12 +13,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
-from experiments import training_theory as theory
-from experiments.training_rank import Order
+from brain_eval.bench.experiment import Problem
 from brain_runtime import end_with_parent
 from brain_training.parallel.cost import KINDS
 from brain_training.parallel.pipeline_stage import Span
 from brain_training.parallel.plan import Plan, parse
+from experiments import training_theory as theory
+from experiments.training_rank import Order
 
 PATIENCE = 900.0        # s for one training
 FEW = 6                 # steps, where only times and bytes are asked for
@@ -29,7 +30,7 @@ OTHER_LAYOUT = ("vision",)      # whose weights ZeRO 2 and 3 lay out otherwise: 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
 
 
-class Failed(RuntimeError):
+class Failed(Problem):
     """A training that was to be measured failed; says which, and its last line."""
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from brain_wire.wakeup import Flag
 from experiments import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_picture,
                          backend_scale, backend_sides, backend_trips, backends, toy_brain)
 from experiments.outside_peer import NoPeer, OutsidePeer
-from brain_wire.wakeup import Flag
 
 pytestmark = pytest.mark.slow
 SAVED = Path(__file__).resolve().parents[3] / "results" / "backends.json"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import collectives, rank_deaths
 from brain_collectives.checks.launch import Ranks
+from experiments import collectives, rank_deaths
 
 
 def test_a_ratio_is_that_of_the_two_medians_of_a_turn() -> None:

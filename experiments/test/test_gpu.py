@@ -8,8 +8,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from experiments import gpu
 from brain_eval.bench.verb import app
+from experiments import gpu
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

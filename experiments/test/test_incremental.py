@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from brain_training.incremental.chooser import Chosen
 from experiments.incremental import QUICK
 from experiments.incremental_course import ARMS, Driven, Picture, Plan, at_random, of_windows, one_seed, summary
-from brain_training.incremental.chooser import Chosen
 
 
 @pytest.mark.extended

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import cli
-from experiments import integration, memory
 from brain_eval import ablations
 from brain_eval.episodes import run_local
 from brain_sim.suite import episodes
+from experiments import integration, memory
 
 
 class Both(integration.Approaches):

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
+from brain_regions.vision.asking import Rules
+from brain_regions.vision.decode import Found
 from experiments.joint import draw, measure
 from experiments.joint_course import Course, Driven
 from experiments.joint_curves import Eyes, chosen, gain, told
-from brain_regions.vision.asking import Rules
-from brain_regions.vision.decode import Found
 
 BALL = Found(0, 0, 0.9, 0.1, 2.0, 0.2)
 

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from brain import cli
+from brain_eval import ablations
 from experiments import lesions
 from experiments.lesions import GROUNDS, KINDS, OTHERS, Run
-from brain_eval import ablations
 
 SEED = 8       # of a suite whose second episode has its target in view
 

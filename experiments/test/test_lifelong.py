@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from brain_training.lifelong.learners import Steps
 from experiments.lifelong import NAMES, draw, summary
 from experiments.lifelong_course import LEARNERS, OTHERS, SITES, Course, ground, run, seen_windows
-from brain_training.lifelong.learners import Steps
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_training import nir_files
 from experiments import neurons, nir_comparison, other_libraries
 from experiments.neurons import Case, Worker
-from brain_training import nir_files
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from experiments.scale import ScaleProblem, measure
 from brain_tests.processes import children, gone
 from brain_wire.router import free_port
+from experiments.scale import ScaleProblem, measure
 
 pytestmark = pytest.mark.slow
 

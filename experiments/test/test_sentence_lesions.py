@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import sentence_lesions as bench
 from brain_runtime import ParameterError
 from brain_training.language_score import Asked
+from experiments import sentence_lesions as bench
 
 NO = (0, 0, 0, 0, 0)
 ROWS = [Asked("go to the red ball", (1, 1, 1, 0, 0)), Asked("find the blue box", (2, 3, 2, 0, 0)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import sentences as bench
 from brain_training.language_score import Asked
+from experiments import sentences as bench
 
 NO = (0, 0, 0, 0, 0)
 

@@ -8,9 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 from brain.cli import app
-from experiments import shards
 from brain_regions.vision import weights
 from brain_regions.vision.looking import Looking
+from experiments import shards
 
 
 @pytest.mark.parametrize("factor", [1, 2])

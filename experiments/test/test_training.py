@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import nn
 
+from brain_training.parallel.chain import cuts
+from brain_training.parallel.pipeline_stage import BACKWARD, FORWARD, Span
+from brain_training.parallel.plan import parse
 from experiments import training_beside, training_killed, training_runs, training_theory
 from experiments.equal_layers import LAYERS, EqualChain, EqualLayers
 from experiments.training_pictures import memory, timelines
 from experiments.training_rank import Kept, Order, measured
-from brain_training.parallel.chain import cuts
-from brain_training.parallel.pipeline_stage import BACKWARD, FORWARD, Span
-from brain_training.parallel.plan import parse
 
 PNG = b"\x89PNG"
 

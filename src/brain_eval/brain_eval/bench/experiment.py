@@ -33,6 +33,10 @@ def alone() -> tuple[Any, str, int]:
     return stop, f"tcp/127.0.0.1:{port}", use_domain(port % 200)
 
 
+class Problem(RuntimeError):
+    """It cannot be measured; says why, and ends the command with that in one line."""
+
+
 def brain_problems() -> tuple[type[Exception], ...]:
     """Errors of a brain that does not come up, or of a wire that is not there."""
     from brain_runtime.graph import GraphError
@@ -68,7 +72,7 @@ class Experiment:
             another way has a parameter ``quick``.
         cpu: the processor's name stands first in the figures.
         picture: file that :meth:`draw` makes in the folder of ``--picture``; empty: nothing is drawn.
-        refused: exit status where an error of :meth:`problems` ends it.
+        refused: exit status where an error of these ends it.
         status: shows for a moment what is done; of the runner.
         log: tells a line of how it goes; of the runner.
     """
@@ -87,7 +91,7 @@ class Experiment:
         raise NotImplementedError
 
     def problems(self) -> tuple[type[Exception], ...]:
-        """Errors that are no mistake of the code: they end the command with their message in one line."""
+        """More errors that are no mistake of the code, beside :class:`Problem` and those of :func:`brain_problems`."""
         return ()
 
     def figures(self, found: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Callable, Iterator
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, alone, brain_problems
+from brain_eval.bench.experiment import Experiment, alone
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -97,9 +97,6 @@ class Gaps(Experiment):
                             console=Terminal(stderr=True), stop=stop)
         return {name: {"n": len(times), "median": statistics.median(times), "longest": max(times),
                        "bound": BOUNDS[name], "seconds": times} for name, times in found.items()}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return brain_problems()
 
     def rows(self, found: dict[str, Any]) -> Iterator[str]:
         for name, r in found.items():

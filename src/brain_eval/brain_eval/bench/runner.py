@@ -10,7 +10,7 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Quick, Table
+from brain_eval.bench.experiment import Experiment, Problem, Quick, Table, brain_problems
 from brain_runtime.command import saved
 from brain_runtime.command.options import Json, check_drawing, fail, tell, tell_json, use_no_security
 
@@ -75,7 +75,7 @@ def _measured(experiment: Experiment, options: dict[str, Any]) -> Any:
         try:
             return experiment.measure(**options)
         except Exception as error:
-            if not isinstance(error, experiment.problems()):
+            if not isinstance(error, (Problem, *brain_problems(), *experiment.problems())):
                 raise
             why, status = str(error), experiment.refused
     fail(why, status)

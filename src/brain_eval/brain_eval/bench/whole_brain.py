@@ -10,7 +10,7 @@ from typing import Annotated, Any, Iterator
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table, alone, brain_problems
+from brain_eval.bench.experiment import Experiment, Problem, Table, alone, brain_problems
 
 UP = 15.0               # s from the start to a robot under control, at most
 LATENCY = 0.100         # s from a picture to the first command that it had influence on, 95th percentile, at most
@@ -19,7 +19,7 @@ PSS = 80.0              # MB of any other, at most
 READY = 60.0            # s after which it counts as not coming up
 
 
-class BrainError(RuntimeError):
+class BrainError(Problem):
     """The brain does not come up; says why, and how the logs end."""
 
 
@@ -106,9 +106,6 @@ class WholeBrain(Experiment):
             except brain_problems() as error:
                 logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in Path(folder).glob("logs/*.log"))
                 raise BrainError(f"{error}; the logs end: {logs}") from error
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (BrainError,)
 
     def rows(self, found: dict[str, Any]) -> Iterator[Table]:
         latency = found["latency"]

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Callable, Iterable, Iterator
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table, brain_problems
+from brain_eval.bench.experiment import Experiment, Problem, Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_wire import messages
 
@@ -242,7 +242,7 @@ def wait_for(condition: Any, what: str) -> None:
             raise TimeoutError(f"{what} did not answer within {READY:g} s")
 
 
-class WireError(RuntimeError):
+class WireError(Problem):
     """Something does not answer; says what, and how the logs end."""
 
 
@@ -320,9 +320,6 @@ class Wire(Experiment):
                 if comparison is not None:
                     found.append(comparison)
         return found
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return WireError, *brain_problems()
 
     def figures(self, found: list[Comparison]) -> dict[str, Any]:
         return {"round_trips": [c.to_dict() for c in found]}
