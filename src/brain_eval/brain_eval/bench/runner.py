@@ -65,19 +65,24 @@ def _measured(experiment: Experiment, options: dict[str, Any]) -> Any:
     """Runs an experiment, with a line of what it does on standard error; its problems end the command."""
     from brain_runtime.command.terminal import Terminal
 
-    # So that all ends that was started. `brain bench` has routers of its own, which nobody else reaches.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    use_no_security()
+    use_no_security()       # it has routers of its own, which nobody else reaches
     console = Terminal(stderr=True)
     experiment.log = console.tell
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))    # so that all ends that was started
     with console.status("starting") as shown:
         experiment.status = shown.update
         try:
             return experiment.measure(**options)
+        except typer.Exit:      # which has told why
+            raise
         except Exception as error:
             if not isinstance(error, (Problem, *brain_problems(), *experiment.problems())):
                 raise
             why, status = str(error), experiment.refused
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
     fail(why, status)
 
 
