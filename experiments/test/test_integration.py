@@ -22,7 +22,7 @@ class Both(integration.Approaches):
         self.control = host.latest("pfc/control")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_thing_that_is_approached_is_the_one_the_robot_then_stands_before():
     chosen = next(e for e in episodes("val", 40, 3) if e.kind == "go" and e.visibility == "front")
     watched = Both()

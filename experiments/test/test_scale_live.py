@@ -21,6 +21,7 @@ def below(process):
     return [found for child in children(process) for found in (child, *below(child))]
 
 
+@pytest.mark.extended(12)
 @pytest.mark.parametrize("count, routers", [(3, 1), (12, 3)])
 def test_a_few_are_measured_and_nothing_is_left_running(count, routers):
     before = below(os.getpid())     # of tests before this one in the same process
@@ -49,6 +50,7 @@ def test_a_node_that_fails_ends_the_measurement_and_nothing_is_left_running(monk
     assert set(below(os.getpid())) <= set(before)
 
 
+@pytest.mark.extended(signal.SIGINT, signal.SIGTERM)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whoever_ends_it_ends_all_that_it_started(how):
     bench = subprocess.Popen([sys.executable, "-m", "brain", "bench", "scale", "--processes", "3", "--seconds", "50"],

@@ -66,7 +66,7 @@ def test_withheld_phrasings_are_asked_in_both_languages():
     assert all(len([row for row in rows if row.slots[0]]) > 100 for rows in lists.values()) and len(lists) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_a_goal_cannot_hold_is_asked_in_phrasings_that_no_training_has(monkeypatch):
     monkeypatch.setattr(bench, "EACH", 1)
     rows = bench.limits({"spiking": bench.shipped()["spiking"]})
