@@ -44,7 +44,7 @@ def measure(folder: Path, *, kills: int, endpoint: str, domain: int, console: An
         there = {(o.color, o.shape) for o in generate_room(SPLIT, SEED).objects}
         absent = next((c, s) for c in ("red", "green", "blue", "yellow") for s in ("ball", "box", "cylinder")
                       if (c, s) not in there)
-        with open_node("experiments_gaps", domain=domain, router=endpoint) as node:
+        with open_node("bench_gaps", domain=domain, router=endpoint) as node:
             commands = node.subscription("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(1000))
             for _ in range(kills):
                 for name in BOUNDS:
