@@ -11,11 +11,12 @@ import signal
 import statistics
 import time
 from pathlib import Path
-from typing import Annotated, Any, Callable, Mapping, Sequence
+from typing import Annotated, Any, Callable, Iterator, Mapping, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, alone
+from brain_eval.bench.experiment import Experiment, Table, alone
+from brain_eval.bench.rows import rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail
 from experiments.backend_peers import beside
@@ -230,6 +231,9 @@ class Backends(Experiment):
 
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         return {**found["known"], **found["found"], "taken": found["taken"]}
+
+    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
+        return rows(found["found"])
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
         from experiments.backend_picture import draw

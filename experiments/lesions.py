@@ -214,6 +214,20 @@ def report(folder: Path, split: str, seed: int, count: int) -> dict[str, Any]:
             "populations": populations, "others": others, "commits": sorted(commits)}
 
 
+def lines(found: dict[str, Any]) -> list[str]:
+    """Formats a report of what was played, a line each."""
+    told = [f"whole brain, {row['ground']}: {row['all']['success']['count']} of {row['all']['n']}"
+            for row in found["grounds"] if row["all"]]
+    for row in (*found["populations"], *found["others"]):
+        for kind in ("silent", "drop", "shuffle", "off"):
+            if change := row.get(kind):
+                low, high = change["success"]["interval95"]
+                told.append(f"{row['what']}{'' if kind == 'off' else f' {kind}'}, {row['ground']}: "
+                            f"{100 * change['success']['difference']:+.1f} points ({100 * low:+.1f} to "
+                            f"{100 * high:+.1f}, {change['n']} pairs)")
+    return told
+
+
 class Lesions(Experiment):
     """Measures what each population of spikes, the lexicon, the map and the reflexes are worth.
 
@@ -265,3 +279,6 @@ class Lesions(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         return (ValueError,)
+
+    def rows(self, found: dict[str, Any]) -> list[str]:
+        return lines(found)

@@ -20,7 +20,8 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.experiment import Experiment, Problem, Table
+from brain_eval.bench.rows import rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail, use_domain
 from brain_wire.router import free_port
@@ -407,6 +408,9 @@ class Scale(Experiment):
 
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         return {**found["known"], **found["part"]}
+
+    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
+        return rows(found["part"])
 
     def good(self, found: dict[str, Any]) -> bool:
         return found["good"]

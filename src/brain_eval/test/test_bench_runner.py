@@ -150,8 +150,10 @@ def test_figures_of_any_form_are_told_by_their_names():
 
 
 def test_many_columns_are_told_as_rows_where_there_are_few_and_else_in_parts():
-    wide = {f"k{number}": number for number in range(12)}
+    wide = {f"what it is {number}": number for number in range(12)}
     (turned,) = rows({"one": [wide, wide]})
-    assert turned.headings == ["", "1", "2"] and turned.rows[3] == ("k3", "3", "3")
-    parts = list(rows({"many": [wide] * 10}))
-    assert [part.headings[0] for part in parts] == ["k0", "k0"] and parts[1].headings[-1] == "k11"
+    assert turned.headings == ["", "1", "2"] and turned.rows[3] == ("what it is 3", "3", "3")
+    first, second = rows({"many": [wide] * 10})
+    assert first.headings[0] == second.headings[0] == "what it is 0" and len(first.rows) == len(second.rows) == 10
+    assert [*first.headings, *second.headings[1:]] == list(wide)
+    assert all(sum(len(heading) + 3 for heading in part.headings) <= 118 for part in (first, second))

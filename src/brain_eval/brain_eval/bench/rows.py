@@ -10,8 +10,8 @@ from typing import Any, Iterator
 from brain_eval.bench.experiment import Table
 
 FEW = 5         # values of a list that are shown
-COLUMNS = 8     # of a table, beyond which each row becomes a column
-LONGEST = 8     # rows that can
+WIDE, GAP = 118, 3     # characters of a table, beyond which each row becomes a column, and between two columns
+LONGEST = 4     # rows that can
 MANY = 30       # rows beyond which they are counted: what was taken one by one
 
 
@@ -59,14 +59,19 @@ def _tables(title: str, flat: list[dict[str, str]]) -> Iterator[str | Table]:
         yield f"{title}: {len(flat)} rows"
         return
     headings = list(dict.fromkeys(key for row in flat for key in row))
-    if len(headings) > COLUMNS and len(flat) <= LONGEST:
+    width = {key: GAP + max(len(key), *(len(row.get(key, "")) for row in flat)) for key in headings}
+    if sum(width.values()) > WIDE and len(flat) <= LONGEST:
         yield Table(title, ["", *(str(number) for number in range(1, len(flat) + 1))],
                     [(key, *(row.get(key, "") for row in flat)) for key in headings])
         return
     first, *more = headings     # says what a row is about
-    for begin in range(0, max(len(more), 1), COLUMNS):
-        some = [first, *more[begin:begin + COLUMNS]]
-        yield Table(title, some, [[row.get(key, "") for key in some] for row in flat])
+    some = [first]
+    for key in more:
+        if sum(width[one] for one in (*some, key)) > WIDE and len(some) > 1:
+            yield Table(title, some, [[row.get(one, "") for one in some] for row in flat])
+            some = [first]
+        some.append(key)
+    yield Table(title, some, [[row.get(one, "") for one in some] for row in flat])
 
 
 def _text(value: Any) -> str:
