@@ -15,8 +15,8 @@ from typing import Annotated, Any, Callable, Iterator, Mapping, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table, alone
-from brain_eval.bench.rows import rows
+from brain_eval.bench.experiment import Experiment, alone
+from brain_eval.bench.rows import Table, rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail
 from experiments.backend_peers import beside

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem, Table
-from brain_eval.bench.rows import rows
+from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.rows import Table, rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail, use_domain
 from brain_wire.router import free_port

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterable, Iterator, 
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
+from brain_eval.bench.rows import Table
 
 if TYPE_CHECKING:
     from brain_regions.language.network import Heard, SpikingReader

@@ -11,8 +11,6 @@ import sys
 from importlib import metadata
 from typing import NamedTuple
 
-from brain_wire.moved_modules import without_gone
-
 GROUP = "brain.commands"
 
 
@@ -62,7 +60,9 @@ VERBS = {
 
 def installed() -> dict[str, metadata.EntryPoint]:
     """The verbs that are installed, by name, in the table's order, others' behind them."""
-    found = without_gone(metadata.entry_points(group=GROUP))
+    # One of the table is its package's: what an older installation left behind has moved.
+    found = {point.name: point for point in metadata.entry_points(group=GROUP)
+             if point.name not in VERBS or point.module.partition(".")[0] == VERBS[point.name].package}
     return {name: found[name] for name in [*(v for v in VERBS if v in found), *sorted(found.keys() - VERBS.keys())]}
 
 

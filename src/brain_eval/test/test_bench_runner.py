@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from brain_eval.bench import verb
-from brain_eval.bench.experiment import Experiment, Table
-from brain_eval.bench.rows import rows
+from brain_eval.bench.experiment import Experiment
+from brain_eval.bench.rows import Table, rows
 from brain_eval.bench.runner import command
 from brain_runtime.command import saved
 

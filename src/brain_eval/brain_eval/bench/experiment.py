@@ -9,9 +9,11 @@ from __future__ import annotations
 import signal
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Annotated, Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Annotated, Any, Callable, Iterable, Mapping, Sequence
 
 import typer
+
+from brain_eval.bench.rows import Table, rows
 
 Jobs = Annotated[int, typer.Option(min=1, help="How many run at once.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny: shows that it runs, and nothing else.")]
@@ -44,24 +46,6 @@ def brain_problems() -> tuple[type[Exception], ...]:
     from brain_wire import NoRouter, SessionProblem
 
     return GraphError, StartError, NoRouter, SessionProblem, TimeoutError, OSError
-
-
-class Table(NamedTuple):
-    """A table for a terminal.
-
-    Attributes:
-        title: above it.
-        headings: of its columns.
-        rows: texts, one for each heading.
-        left: how many columns, from the first on, are words and not figures.
-        caption: below it.
-    """
-
-    title: str
-    headings: Sequence[str]
-    rows: Iterable[Sequence[str]]
-    left: int = 1
-    caption: str = ""
 
 
 class Experiment:
@@ -100,8 +84,6 @@ class Experiment:
 
     def rows(self, found: Any) -> Iterable[str | Table]:
         """Formats what was measured for a person, as lines and tables."""
-        from brain_eval.bench.rows import rows
-
         return rows(self.figures(found))
 
     def good(self, found: Any) -> bool:

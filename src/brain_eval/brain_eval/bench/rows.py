@@ -5,14 +5,30 @@ What lists of many values, and what is nested deeper than a table can show, is c
 """
 from __future__ import annotations
 
-from typing import Any, Iterator
-
-from brain_eval.bench.experiment import Table
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 FEW = 5         # values of a list that are shown
 WIDE, GAP = 118, 3     # characters of a table, beyond which each row becomes a column, and between two columns
 LONGEST = 4     # rows that can
 MANY = 30       # rows beyond which they are counted: what was taken one by one
+
+
+class Table(NamedTuple):
+    """A table for a terminal.
+
+    Attributes:
+        title: above it.
+        headings: of its columns.
+        rows: texts, one for each heading.
+        left: how many columns, from the first on, are words and not figures.
+        caption: below it.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    left: int = 1
+    caption: str = ""
 
 
 def rows(figures: dict[str, Any], name: str = "") -> Iterator[str | Table]:

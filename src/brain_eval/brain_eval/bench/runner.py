@@ -10,7 +10,8 @@ from typing import Annotated, Any, Callable
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem, Quick, Table, brain_problems
+from brain_eval.bench.experiment import Experiment, Problem, Quick, brain_problems
+from brain_eval.bench.rows import Table
 from brain_runtime.command import saved
 from brain_runtime.command.options import Json, check_drawing, fail, tell, tell_json, use_no_security
 

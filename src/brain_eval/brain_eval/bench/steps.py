@@ -18,7 +18,8 @@ from typing import Annotated, Any, Callable, Iterable, Iterator
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Table
+from brain_eval.bench.experiment import Experiment
+from brain_eval.bench.rows import Table
 from brain_eval.episodes import text_message
 from brain_eval.lockstep import lockstep_parts
 from brain_runtime import graphs

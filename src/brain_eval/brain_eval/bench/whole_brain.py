@@ -10,7 +10,8 @@ from typing import Annotated, Any, Iterator
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem, Table, alone, brain_problems
+from brain_eval.bench.experiment import Experiment, Problem, alone, brain_problems
+from brain_eval.bench.rows import Table
 
 UP = 15.0               # s from the start to a robot under control, at most
 LATENCY = 0.100         # s from a picture to the first command that it had influence on, 95th percentile, at most

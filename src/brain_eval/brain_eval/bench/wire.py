@@ -20,7 +20,8 @@ from typing import Annotated, Any, Callable, Iterable, Iterator
 import numpy as np
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem, Table
+from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.rows import Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_wire import messages
 
