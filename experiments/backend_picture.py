@@ -2,15 +2,15 @@
 """Draws what ``brain bench backends`` measured, an experiment a panel.
 
 ``python -m experiments.backend_picture results/backends.json docs/backends.png`` draws what was saved.
-matplotlib is asked for by name: a robot that can measure has this package, and no plotting.
 """
 from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from matplotlib.figure import Figure
 
 NAME = "backends.png"
 # Told apart by those who see fewer colors, too (Okabe and Ito).
@@ -31,12 +31,9 @@ def draw(path: Path, found: dict[str, Any]) -> None:
             has a panel that says so.
 
     Raises:
-        ModuleNotFoundError: there is no matplotlib.
         OSError: the picture cannot be written.
     """
-    agg, figures = import_module("matplotlib.backends.backend_agg"), import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(13, 7.4), facecolor="white")
-    agg.FigureCanvasAgg(figure)
+    figure = Figure(figsize=(13, 7.4), facecolor="white")
     performance = found.get("performance") or {}
     panels = (("One region is late: rate of another\nthat does not hear it", _late, found.get("model")),
               ("One region gets SIGKILL, or SIGSTOP:\nuntil all are active again", _hurt, found.get("faults")),

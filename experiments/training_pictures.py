@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what ``brain bench training`` measured: schedules of a pipeline in time, and bytes that ranks hold.
-
-matplotlib is asked for by name: a robot that can measure has this package, and no plotting.
-"""
+"""Draws what ``brain bench training`` measured: schedules of a pipeline in time, and bytes that ranks hold."""
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Sequence
+
+from matplotlib import patches
+from matplotlib.figure import Figure
 
 # Told apart by those who see fewer colors, too (Okabe and Ito).
 COLORS = {"forward": "#56b4e9", "backward": "#e69f00", "inputs": "#cc79a7", "weights": "#009e73"}
@@ -23,14 +22,8 @@ def timelines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     Args:
         path: of the picture.
         rows: of :func:`experiments.training_runs.pipelines`.
-
-    Raises:
-        ModuleNotFoundError: there is no matplotlib.
     """
-    agg, figures = import_module("matplotlib.backends.backend_agg"), import_module("matplotlib.figure")
-    patches = import_module("matplotlib.patches")
-    figure = figures.Figure(figsize=(11, 0.6 + 1.5 * len(rows)), facecolor="white")
-    agg.FigureCanvasAgg(figure)
+    figure = Figure(figsize=(11, 0.6 + 1.5 * len(rows)), facecolor="white")
     longest = max(span[4] for row in rows for of_rank in row["spans"] for span in of_rank)
     seen = []
     for axes, row in zip(figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0], rows):
@@ -71,13 +64,8 @@ def memory(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     Args:
         path: of the picture.
         rows: of :func:`experiments.training_runs.forms`, of one network.
-
-    Raises:
-        ModuleNotFoundError: there is no matplotlib.
     """
-    agg, figures = import_module("matplotlib.backends.backend_agg"), import_module("matplotlib.figure")
-    figure = figures.Figure(figsize=(9, 0.9 + 0.45 * len(rows)), facecolor="white")
-    agg.FigureCanvasAgg(figure)
+    figure = Figure(figsize=(9, 0.9 + 0.45 * len(rows)), facecolor="white")
     state, activations = figure.subplots(1, 2, sharey=True)
     names = [row["plan"] or "one process" for row in rows]
     for place, row in enumerate(rows):
