@@ -16,9 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src"
-EXPERIMENTS = "experiments"    # no package of ours imports what is there
-IMPORT = re.compile(r"^([ \t]*)(?:from|import) (brain\w*(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
-MODULE = re.compile(r"[\"'](brain\w*(?:\.\w+)+)")
+EXPERIMENTS = ROOT / "experiments"      # beside the packages, and imported as one
+OURS = r"(?:brain\w*|experiments)"
+IMPORT = re.compile(rf"^([ \t]*)(?:from|import) ({OURS}(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
+MODULE = re.compile(rf"[\"']({OURS}(?:\.\w+)+)")
 # Read by tests of brain_tests alone.
 HARMLESS = ("docs/", "results/", ".github/", "README", "CHANGELOG.md", "CONTRIBUTING", "LICENSE", "mkdocs.yml",
             "requirements-docs.txt")
@@ -38,7 +39,9 @@ def changed(base: str) -> set[str]:
 def modules() -> dict[str, Path]:
     """Returns the files of all packages by the names of their modules."""
     return {".".join(file.relative_to(package).with_suffix("").parts).removesuffix(".__init__"): file
-            for package in SOURCES.iterdir() for file in (package / package.name).rglob("*.py")}
+            for package in (*SOURCES.iterdir(), ROOT)
+            for file in (package / (EXPERIMENTS.name if package == ROOT else package.name)).rglob("*.py")
+            if EXPERIMENTS / "test" not in file.parents}
 
 
 def imports(file: Path, known: set[str], package: str | None) -> set[str]:
@@ -60,12 +63,12 @@ def affected(files: set[str]) -> list[Path] | None:
     """Returns the test files that a change of some files can affect; None: any."""
     known = modules()
     names = set(known)
-    tests = [test for folder in (SOURCES, ROOT / EXPERIMENTS) for test in sorted(folder.glob("*/test/**/test_*.py"))
+    tests = [test for test in sorted([*SOURCES.glob("*/test/**/test_*.py"), *EXPERIMENTS.glob("**/test/test_*.py")])
              if test.is_file()]
     by_file = {str(file.relative_to(ROOT)): name for name, file in known.items()}
     touched, packages = set(), set()
     for file in files:
-        package = Path(file).parts[1] if file.startswith("src/") and len(Path(file).parts) > 2 else None
+        package = _package(Path(file))
         if file in by_file:
             touched.add(by_file[file])
             packages.add(package)
@@ -86,8 +89,15 @@ def affected(files: set[str]) -> list[Path] | None:
     while new:
         new = {name for name, its in direct.items() if its & new} - reached
         reached |= new
-    return [test for test in tests if packages & {*test.relative_to(ROOT).parts[:2]}
+    return [test for test in tests if _package(test.relative_to(ROOT)) in packages
             or imports(test, names, None) & reached]
+
+
+def _package(file: Path) -> str | None:
+    """Returns the package that a file, by its path from the root, is of; None: it is of none."""
+    if file.parts[0] == EXPERIMENTS.name:
+        return EXPERIMENTS.name
+    return file.parts[1] if file.parts[0] == SOURCES.name and len(file.parts) > 2 else None
 
 
 def main(base: str) -> int:
@@ -98,7 +108,7 @@ def main(base: str) -> int:
         print(f"no change against {base} can be seen ({error.stderr.strip()}); all tests are run", file=sys.stderr)
         files = set()
     found = affected(files) if files else None
-    for test in found if found is not None else [SOURCES, ROOT / EXPERIMENTS]:
+    for test in found if found is not None else [SOURCES, EXPERIMENTS]:
         print(test.relative_to(ROOT))
     return 0
 

@@ -36,7 +36,9 @@ OLDEST_PYTHON = (3, 11)
 # In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
             "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-            "brain_fleet", "brain_bench")
+            "brain_fleet")
+# Of packages that have parts which not every user needs: `brain fleet plan` asks a solver.
+EXTRAS = {"brain_fleet": "highspy"}
 TEST_PACKAGES = ("brain_tests",)
 # Of earlier versions, by their names for pip: what an old environment still has of them would hide what is new.
 GONE = ("brain-baselines",)
@@ -320,7 +322,8 @@ def install(tests: bool, dry_run: bool) -> None:
     index = ["--extra-index-url", CPU_INDEX] if cpu_index_answers() else []
     wanted = [*index, "--constraint", str(CONSTRAINTS), "--no-build-isolation"]
     for name in [*PACKAGES, *(TEST_PACKAGES if tests else ())]:
-        wanted += ["--editable", f"src/{name}[test]" if tests else f"src/{name}"]
+        extras = ",".join(filter(None, [EXTRAS.get(name), "test" if tests else None]))
+        wanted += ["--editable", f"src/{name}[{extras}]" if extras else f"src/{name}"]
 
     wanted += TEST_TOOLS if tests else ()
 

@@ -51,8 +51,8 @@ VERBS = {
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
     "eval": Verb("brain_eval", MEASURE, "Run a suite of episodes, and report success."),
     "compare": Verb("brain_eval", MEASURE, "Put evaluations into one table."),
-    "collectives": Verb("brain_bench", MEASURE, "Check and measure what processes do together."),
-    "bench": Verb("brain_bench", MEASURE, "Measure speed and memory on this machine."),
+    "collectives": Verb("brain_training", MEASURE, "Check and measure what processes do together."),
+    "bench": Verb("brain_eval", MEASURE, "Measure speed and memory on this machine."),
     "keys": Verb("brain_security", SECURE, "Make keys and access rules for a graph."),
     "policy": Verb("brain_security", SECURE, "Print the SROS2 policy of a graph."),
 }
@@ -60,7 +60,9 @@ VERBS = {
 
 def installed() -> dict[str, metadata.EntryPoint]:
     """The verbs that are installed, by name, in the table's order, others' behind them."""
-    found = {point.name: point for point in metadata.entry_points(group=GROUP)}
+    # One of the table is its package's: what an older installation left behind has moved.
+    found = {point.name: point for point in metadata.entry_points(group=GROUP)
+             if point.name not in VERBS or point.module.partition(".")[0] == VERBS[point.name].package}
     return {name: found[name] for name in [*(v for v in VERBS if v in found), *sorted(found.keys() - VERBS.keys())]}
 
 

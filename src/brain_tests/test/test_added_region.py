@@ -135,10 +135,10 @@ def test_its_rate_is_a_topic_that_who_gives_rights_knows(graph):
 
 
 def test_its_network_is_measured_and_its_weights_are_told_with_results(graph):
-    from brain_bench import bench_steps
+    from brain_eval.bench import steps
     from brain_eval import results
 
-    assert set(bench_steps.networks(graph)) - set(bench_steps.networks()) == {"hearing"}
+    assert set(steps.networks(graph)) - set(steps.networks()) == {"hearing"}
     assert set(results.weights_hashes(graph)) - set(results.weights_hashes()) == {"hearing/hearing.safetensors"}
 
 

@@ -34,7 +34,7 @@ def anchors(page: Path) -> set[str]:
 
 def tracked() -> list[Path]:
     """Text files that may name a page or say how something is installed; not results, which are as they were."""
-    folders = [ROOT / name for name in ("docs", "src", "scripts", "config", "deploy", ".github")]
+    folders = [ROOT / name for name in ("docs", "src", "experiments", "scripts", "config", "deploy", ".github")]
     found = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
     kinds = {".py", ".md", ".rst", ".yaml", ".yml", ".xml", ".cfg", ".toml", ".txt", ".proto", ".sh", ".ini"}
     return [path for path in found if (path.suffix in kinds or path.name in ("Dockerfile", "Makefile"))

@@ -13,7 +13,7 @@ import pytest
 SOURCES = Path(__file__).resolve().parents[2]
 LONGEST = 600       # lines
 BRAIN = 3000        # lines of the package brain
-FORBIDDEN = ("PIL", "brain_bench", "brain_eval", "brain_sim", "brain_training", "experiments", "h5py", "matplotlib",
+FORBIDDEN = ("PIL", "brain_eval", "brain_sim", "brain_training", "experiments", "h5py", "matplotlib",
              "mujoco", "nir")
 
 pytestmark = pytest.mark.skipif(not (SOURCES / "brain" / "setup.cfg").is_file(), reason="the sources are not here")

@@ -15,7 +15,7 @@ import pytest
 from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_bench", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training", "experiments",
+ABSENT = ("brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training", "experiments",
           "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
           "rosbags", "snntorch")
 BLOCKER = f"""
@@ -84,7 +84,7 @@ def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> No
     (["demo"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain brain_training"),
-    (["bench", "wire"], "brain_bench", "--packages-up-to brain brain_bench"),
+    (["bench", "wire"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["up"], "brain_sim", "--packages-up-to brain brain_sim"),
 ])
 def test_what_is_missing_is_named_in_one_line_with_its_remedy(

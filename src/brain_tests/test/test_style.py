@@ -12,12 +12,14 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(file.parent for file in SOURCES.glob("*/package.xml"))
+EXPERIMENTS = SOURCES.parent / "experiments"        # beside the packages, and none
 # Docstrings are in Google's style. What a name says well needs none (D10x), an argument no line of its own (D417); a
 # first word may be the name of a thing (D402, D403), a last one a quotation (D210).
 UNASKED = ["D100", "D101", "D102", "D103", "D104", "D105", "D106", "D107", "D210", "D402", "D403", "D417"]
 VAGUE = {"what", "whatever", "who", "whoever", "whose", "whether", "how", "which", "where", "why", "when"}
 
 each = pytest.mark.parametrize("package", PACKAGES, ids=[package.name for package in PACKAGES])
+written = pytest.mark.parametrize("package", [*PACKAGES, EXPERIMENTS], ids=lambda package: package.name)
 
 
 def documented(package: Path) -> Iterator[tuple[Path, ast.AST, str]]:
@@ -27,10 +29,10 @@ def documented(package: Path) -> Iterator[tuple[Path, ast.AST, str]]:
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                     if docstring := ast.get_docstring(node):
-                        yield file.relative_to(SOURCES), node, docstring
+                        yield file.relative_to(SOURCES.parent), node, docstring
 
 
-@each
+@written
 def test_docstrings_begin_with_a_verb_or_a_term(package: Path) -> None:
     vague = [f"{file}: {docstring.splitlines()[0]}" for file, _, docstring in documented(package)
              if docstring.split()[0].rstrip(",.:").lower() in VAGUE]
@@ -47,7 +49,7 @@ def parameters(node: ast.AST) -> set[str] | None:
     return {one.arg for one in (*its.posonlyargs, *its.args, *its.kwonlyargs, *([its.vararg] if its.vararg else ()))}
 
 
-@each
+@written
 def test_arguments_that_docstrings_tell_of_are_parameters(package: Path) -> None:
     unknown = []
     for file, node, docstring in documented(package):

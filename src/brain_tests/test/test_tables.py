@@ -4,16 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from brain import tables
 from brain.cli import app
-from brain_bench import bench_integration, bench_memory
-from brain_bench.verbs import app as bench
 from brain_eval import results
 from brain_runtime.command import saved
-from brain_runtime.command.options import Json, tell_json
 from brain_sim.intervals import tango
 
 TOP = Path(__file__).resolve().parents[3]
@@ -75,11 +71,6 @@ def test_intervals_of_the_committed_results_are_what_their_pairs_and_episodes_gi
             if "episodes_kept" in part:
                 again = results.group(results.unfolded(part["episodes_kept"]))
                 assert again == part["summary"]["all"], name
-    memory, integration = (saved.read(TOP / "results")[name]["figures"] for name in ("memory", "integration"))
-    assert bench_memory.difference(memory["restored"]) == pytest.approx(memory["difference"])
-    again = bench_integration.summary(integration["pairs"])
-    assert again["interval95"] == pytest.approx(integration["interval95"])
-    assert again["difference"] == integration["difference"]
 
 
 def test_an_array_of_plain_values_is_saved_in_a_line(tree):
@@ -197,38 +188,3 @@ def test_a_file_that_is_no_result_is_named(tree):
     (tree / "results" / "other.json").write_text('{"name": "other"}')
     with pytest.raises(ValueError, match=r"other\.json is no result of --save: it lacks command, "):
         saved.read(tree / "results")
-
-
-def measure(seed: int = 3, as_json: Json = False) -> None:
-    """Measures."""
-    if as_json:
-        tell_json({"seconds": 0.5, "seed": seed})
-    raise typer.Exit(1)     # slower than it should be, and a figure all the same
-
-
-def test_what_json_tells_is_saved_with_all_that_it_was_measured_with(tree):
-    own = typer.Typer()
-    own.command()(saved.savable(measure, "mine"))
-    result = CliRunner().invoke(own, ["--seed", "7", "--save"])
-    assert result.exit_code == 1 and result.output == f"wrote {Path('results/mine.json')}\n"
-    found = json.loads((tree / "results" / "mine.json").read_text())
-    assert list(found) == list(saved.FIELDS)
-    assert found["figures"] == {"seconds": 0.5, "seed": 7} and found["seeds"] == {"seed": 7}
-    assert found["machine"]["cores"] >= 1 and found["machine"]["packages"]["numpy"] and found["machine"]["kernel"]
-    assert (found["commit"] is None) == (not (TOP / ".git").exists())
-    assert saved.read(tree / "results")["mine"] == found
-    result = CliRunner().invoke(own, ["--seed", "8", "--json"])
-    assert json.loads(result.output)["seed"] == 8 and "8" not in (tree / "results" / "mine.json").read_text()[-40:]
-
-
-def test_nothing_is_measured_where_it_could_not_be_saved(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    own = typer.Typer()
-    own.command()(saved.savable(lambda as_json=False: pytest.fail("it measured"), "mine"))
-    result = CliRunner().invoke(own, ["--save"])
-    assert result.exit_code == 2 and "there is no folder" in result.output
-
-
-def test_every_bench_can_be_saved():
-    for info in bench.registered_commands:
-        assert "save" in info.callback.__annotations__, info.callback.__name__

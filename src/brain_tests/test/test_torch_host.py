@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from brain_bench.bench_wire import PINGING
+from brain_eval.bench.wire import PINGING
 from brain_runtime import snapshot
 from brain_runtime.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import EntryPoint
+from typing import Iterable
 
 MOVED = {
     "brain_baselines": "brain_eval.baselines",
@@ -32,12 +34,23 @@ MOVED = {
 entry of it any more."""
 
 
+GONE = {"brain_bench": "it is experiments/ in the checkout, and brain_eval.bench what is installed of it"}
+"""Packages that are no more, with where their modules are."""
+
+
+def without_gone(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
+    """Entry points by name, without those of a package that is gone but has been left installed."""
+    return {point.name: point for point in points if point.module.partition(".")[0] not in GONE}
+
+
 class _Finder:
     """Finds no module; asked after all others."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for names of :data:`MOVED`."""
+        """See :class:`importlib.abc.MetaPathFinder`. Raises ModuleNotFoundError for what has moved or is gone."""
+        if name in GONE:
+            raise ModuleNotFoundError(f"there is no package {name} any more: {GONE[name]}", name=name)
         for old in (name, name.partition(".")[0]):      # of a package, a folder without its files may be left
             if old in MOVED:
                 # Without its name, or ``from package import old`` would say that it knows no such name.

@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 import numpy as np
 
 from brain_runtime.command.lacking import build
+from brain_wire.moved_modules import without_gone
 
 GROUP = "brain.learners"
 
@@ -53,7 +54,7 @@ def found(name: str) -> Callable[..., Any]:
     Raises:
         LearnerProblem: it is not installed.
     """
-    known = {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+    known = without_gone(metadata.entry_points(group=GROUP))
     if name not in known:
         raise LearnerProblem(f"the learner {name[:80]!r} is not installed here; there is "
                              f"{', '.join(sorted(known)) or 'none'}. vision is in brain_training: "

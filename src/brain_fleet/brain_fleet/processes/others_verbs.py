@@ -14,10 +14,11 @@ import typer
 from typer.core import TyperGroup
 
 from brain_runtime.command.options import fail, takes_more
+from brain_wire.moved_modules import without_gone
 
 GROUP = "brain.fleet.commands"
 # by verb the package that has it, for who has not installed that
-KNOWN = {"collect": "brain_training", "demo": "brain_bench", "incremental": "brain_training"}
+KNOWN = {"collect": "brain_training", "demo": "brain_training", "incremental": "brain_training"}
 
 
 class FleetVerbs(TyperGroup):
@@ -40,7 +41,7 @@ class FleetVerbs(TyperGroup):
 
 
 def _installed() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+    return without_gone(metadata.entry_points(group=GROUP))
 
 
 def _missing(name: str) -> Any:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import inspect
-import io
 import json
 import os
 import platform
@@ -18,11 +16,11 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Callable
+from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command.options import fail, tell
+from brain_runtime.command.options import fail
 from brain_wire import safe_text
 
 FOLDER = Path("results")
@@ -34,31 +32,18 @@ Save = Annotated[bool, typer.Option(
     "--save", help="Write the figures to results/, with the command, the commit and the machine, for `brain docs`.")]
 
 
-def savable(verb: Callable[..., None], name: str) -> Callable[..., None]:
-    """A verb that has ``--json`` with ``--save`` too, which writes what ``--json`` tells to ``results/NAME.json``."""
-    signature = inspect.signature(verb, eval_str=True)
-    parameters = [*signature.parameters.values(),
-                  inspect.Parameter("save", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Save)]
-
-    def run(**options: Any) -> None:
-        if not options.pop("save"):
-            return verb(**options)
-        check_folder()
-        told, ended = io.StringIO(), None
-        with contextlib.redirect_stdout(told):
-            try:
-                verb(**{**options, "as_json": True})
-            except typer.Exit as error:     # the figures may be there, and not as good as they should be
-                ended = error
-        if told.getvalue():
-            tell(f"wrote {write(name, json.loads(told.getvalue()), {k: options[k] for k in SEEDS if k in options})}")
-        if ended is not None:
-            raise ended
-
-    run.__name__, run.__doc__, run.__module__ = verb.__name__, verb.__doc__, verb.__module__
-    run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-    run.__signature__ = signature.replace(parameters=parameters)    # type: ignore[attr-defined]
-    return run
+def known(name: str) -> dict[str, Any]:
+    """Returns the figures that were saved of a measurement before; empty where there are none."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        return {}
+    try:
+        figures = read(FOLDER)[name]["figures"]
+        if not isinstance(figures, dict):
+            raise ValueError(f"{path} has no figures")
+    except ValueError as error:
+        fail(str(error))
+    return figures
 
 
 def check_folder() -> None:

@@ -32,7 +32,7 @@ def test_it_takes_all_its_figures_and_leaves_no_process() -> None:
     assert set(found["memory"]) == {"brainstem", "goals", "place"}
     assert all(off["n"] > 20 and 0 <= off["p50"] <= off["p99.9"] for off in found["jitter"].values())
     assert (done.returncode == 0) == all(found["within"].values())
-    left = [pid for pid in Path("/proc").iterdir() if pid.name.isdecimal() and b"brain_bench.ros_bench" in command(pid)]
+    left = [pid for pid in Path("/proc").iterdir() if pid.name.isdecimal() and b"experiments.ros_bench" in command(pid)]
     assert left == []
 
 

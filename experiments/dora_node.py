@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both nodes of a dora dataflow that is measured beside a brain: ``python dora_node.py ping``, ``... echo``.
+
+``python dora_node.py run FOLDER`` writes the dataflow and runs it with dora's own daemon. It is run by its path, in an
+environment with dora-rs and without anything of ours.
+"""
+import importlib
+import json
+import os
+import socket
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+dora, pa = importlib.import_module("dora"), importlib.import_module("pyarrow")  # of the other environment
+LOST = 2.0          # s after which a message counts as lost
+QUIET = 0.4         # s in which what was sent last arrives
+ANSWER = 30.0       # s for what was counted: it waits behind what was sent before
+
+
+def run(folder: str) -> None:
+    """Writes the dataflow and runs it until its nodes end."""
+    own = {"path": sys.executable}
+    nodes = [{"id": "ping", **own, "args": f"{__file__} ping", "outputs": ["ping", "flood", "asked"],
+              "inputs": {name: {"source": f"echo/{name}", "queue_size": 1} for name in ("pong", "counted")}},
+             {"id": "echo", **own, "args": f"{__file__} echo", "outputs": ["pong", "counted"],
+              "inputs": {name: {"source": f"ping/{name}", "queue_size": 1} for name in ("ping", "flood", "asked")}}]
+    file = Path(folder) / "dataflow.yml"
+    file.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")     # JSON is YAML
+    dora.run(str(file))
+
+
+def echo() -> None:
+    """Sends back what comes as ``ping``; counts what comes as ``flood``, and tells when it is ``asked``."""
+    node, count, first, last = dora.Node(), 0, 0.0, 0.0
+    for event in node:
+        if event["type"] != "INPUT":
+            continue
+        if event["id"] == "ping":
+            node.send_output("pong", event["value"])
+        elif event["id"] == "flood":
+            last = time.monotonic()
+            first = first if count else last
+            count += 1
+        else:
+            node.send_output("counted", pa.array([float(count), last - first]))
+            count = 0
+
+
+class Ping:
+    """Obeys orders: lines of JSON, as :mod:`experiments.outside_peer` writes them."""
+
+    def __init__(self) -> None:
+        self._node = dora.Node()
+
+    def heard(self, name: str, patience: float = LOST) -> object:
+        """The next value of an input; None if it does not come."""
+        until = time.perf_counter() + patience
+        while (left := until - time.perf_counter()) > 0:
+            event = self._node.next(timeout=left)
+            if event is not None and event["type"] == "INPUT" and event["id"] == name:
+                return event["value"]
+        return None
+
+    def block(self, size: int, count: int) -> list:
+        """Round trip times (s)."""
+        data, times = pa.array(np.zeros(size, np.uint8)), []
+        for _ in range(count):
+            begin = time.perf_counter()
+            self._node.send_output("ping", data)
+            back = self.heard("pong")
+            if back is not None and len(back) == size:
+                times.append(time.perf_counter() - begin)
+        return times
+
+    def flow(self, size: int, seconds: float) -> dict:
+        """Measures one-way throughput for so many seconds."""
+        data, sent, until = pa.array(np.zeros(size, np.uint8)), 0, time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._node.send_output("flood", data)
+            sent += 1
+        time.sleep(QUIET)
+        self._node.send_output("asked", pa.array([0]))
+        told = self.heard("counted", ANSWER)
+        if told is None:
+            return {"sent": 0, "n": 0, "took": 0.0}     # nothing is known of it
+        n, took = told.to_pylist()
+        return {"sent": sent, "n": int(n), "took": took}
+
+
+def ping() -> None:
+    """Obeys until there are no more orders."""
+    orders = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_ORDERS"]))).makefile("rw", encoding="utf-8")
+
+    def tell(**what: object) -> None:
+        orders.write(json.dumps(what) + "\n")
+        orders.flush()
+    side, until = Ping(), time.monotonic() + 30.0
+    while not side.block(64, 1) and time.monotonic() < until:
+        pass
+    tell(about=f"dora-rs {metadata.version('dora-rs')}")
+    for line in orders:
+        order = json.loads(line)
+        if order["do"] == "block":
+            tell(times=side.block(order["size"], order["count"]))
+        else:
+            tell(flows=[side.flow(size, order["seconds"]) for size in order["sizes"]])
+
+
+if __name__ == "__main__":
+    run(sys.argv[2]) if sys.argv[1] == "run" else {"ping": ping, "echo": echo}[sys.argv[1]]()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of LIF neurons, ours and those of other libraries, each in a process of its own, all on one core in turns.
+
+All get the same charges, leak and threshold, and take the threshold off. The turns alternate within a round, so that a
+noisy machine is as noisy for all; a figure is the median over rounds of medians within them.
+"""
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Callable, Iterator, NamedTuple
+
+import typer
+
+from brain_eval.bench.experiment import Experiment
+from experiments.other_libraries import LIBRARIES, NotThere, environment, known
+
+OURS = {"brain_numpy": "ours, NumPy", "brain_torch": "ours, torch"}
+SECONDS = 0.06          # of a turn
+WORKER = Path(__file__).with_name("neuron_worker.py")
+
+
+class Case(NamedTuple):
+    """Case of neurons that are stepped.
+
+    Attributes:
+        what: for a person.
+        neurons: how many.
+        batch: of how many independent copies.
+        steps: micro-steps in one call.
+        inputs: neurons before, connected by a dense matrix that is multiplied too; 0: the charges are given.
+    """
+
+    what: str
+    neurons: int
+    batch: int
+    steps: int
+    inputs: int = 0
+
+
+CASES = (
+    Case("256", 256, 1, 1), Case("256, batch 32", 256, 32, 1), Case("18432", 18432, 1, 1),
+    Case("128 -> 256", 256, 1, 1, 128), Case("128 -> 256, batch 32", 256, 32, 1, 128),
+    Case("256, 10 steps", 256, 1, 10), Case("256, batch 32, 10 steps", 256, 32, 10),
+    Case("18432, 10 steps", 18432, 1, 10),
+)
+
+
+class Worker:
+    """A process that steps one library's neurons on one core."""
+
+    def __init__(self, maker: str, python: str, core: int, log: Path) -> None:
+        self.maker, self.log = maker, log
+        environment = dict(os.environ)
+        if maker in OURS:
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        else:
+            environment.pop("PYTHONPATH", None)
+        with log.open("w", encoding="utf-8") as errors:
+            self.process = subprocess.Popen([python, str(WORKER), maker, str(core)], stdin=subprocess.PIPE, text=True,
+                                            stdout=subprocess.PIPE, stderr=errors, env=environment, bufsize=1)
+        self._ready = False
+
+    def turn(self, case: Case, seconds: float) -> dict[str, float]:
+        """One measurement.
+
+        Raises:
+            NotThere: the process ended.
+        """
+        self.ready()
+        self.process.stdin.write(json.dumps({**case._asdict(), "seconds": seconds}) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self._answer())
+
+    def ready(self) -> None:
+        """Waits until it has loaded its library.
+
+        Raises:
+            NotThere: the process ended.
+        """
+        if not self._ready:
+            self._answer()
+            self._ready = True
+
+    def _answer(self) -> str:
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            told = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            raise NotThere(f"{self.maker} ended: {told[-1] if told else 'it said nothing'}")
+        return line
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def measure(rounds: int, *, only: tuple[str, ...] = tuple(LIBRARIES), folder: Path | None = None,
+            cases: tuple[Case, ...] = CASES, tell: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Times by case and library.
+
+    Args:
+        rounds: turns of each in each case.
+        only: libraries to measure beside.
+        folder: of their environments; the user's cache where it is None.
+        cases: what is stepped.
+        tell: called with what is being done.
+
+    Returns:
+        ``cases``, each with what it is, ``us`` (median time of a call by library), ``fastest_other`` (us), ``fired``
+        (share of neurons) and ``ratio`` (time of each of our kinds over that of the fastest other library);
+        ``times_faster``: least and most of 1 / ratio; ``left_out``: reasons by library; ``within``: whether no ratio is
+        above 1.
+
+    Raises:
+        NotThere: not even our own neurons can be stepped.
+    """
+    left_out: dict[str, str] = {}
+    with ExitStack() as stack:
+        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brain-bench-")))
+        core = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        workers: dict[str, Worker] = {}
+        for maker in (*OURS, *only):
+            tell(f"starting {maker}" if maker in OURS else f"starting {maker}; the first time it is installed")
+            try:
+                python = sys.executable if maker in OURS else str(environment(maker, folder))
+                worker = Worker(maker, python, core, logs / maker)
+                stack.callback(worker.close)
+                worker.ready()
+                workers[maker] = worker
+            except NotThere as error:
+                if maker in OURS:
+                    raise
+                left_out[maker] = str(error)
+        found = [_case(case, workers, rounds, tell) for case in cases]
+    ratios = [ratio for case in found for ratio in case["ratio"].values()]
+    return {"rounds": rounds, "cases": found, "left_out": left_out, "within": all(ratio <= 1 for ratio in ratios),
+            "times_faster": [1 / max(ratios), 1 / min(ratios)] if ratios else None}
+
+
+def _case(case: Case, workers: dict[str, Worker], rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    answers: dict[str, list[dict[str, float]]] = {maker: [] for maker in workers}
+    for number in range(rounds):
+        tell(f"{case.what}: round {number + 1} of {rounds}")
+        for maker in _rotated(list(workers), number):
+            answers[maker].append(workers[maker].turn(case, SECONDS))
+    times = {maker: statistics.median(a["time"] for a in given) for maker, given in answers.items()}
+    others = [time for maker, time in times.items() if maker not in OURS]
+    return {**case._asdict(), "us": {maker: 1e6 * time for maker, time in times.items()},
+            "fastest_other": 1e6 * min(others) if others else None,
+            "fired": {maker: given[0]["fired"] for maker, given in answers.items()},
+            "ratio": {maker: times[maker] / min(others) for maker in OURS if others}}
+
+
+def _rotated(makers: list[str], number: int) -> Iterator[str]:
+    """All of them, in each round another one first."""
+    first = number % len(makers)
+    yield from makers[first:] + makers[:first]
+
+
+class Neurons(Experiment):
+    """Steps of LIF neurons beside those of other libraries, on one core in turns, without gradients.
+
+    Sizes are neurons, or inputs -> neurons of a dense layer; batch: so many copies; steps: micro-steps in one call. The
+    libraries are installed the first time, each in an environment of its own; one that cannot be is named and left out.
+    Exit status 0 when neither of our kinds (NumPy, torch) is anywhere slower than the fastest of them.
+    """
+
+    cpu = True
+    quick = {"rounds": 1}
+
+    def measure(self, rounds: Annotated[int, typer.Option(min=1, help="Turns of each library in each case.")] = 7,
+                libraries: Annotated[str, typer.Option(help="Which to measure beside, with commas between.")] =
+                "norse,snntorch,spikingjelly,sinabs",
+                folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")
+                                  ] = None) -> dict[str, Any]:
+        """Steps all by turns; see :func:`measure`."""
+        return measure(rounds, only=known(libraries), folder=folder, tell=self.status)

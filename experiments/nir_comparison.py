@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of vision, written as NIR, run by other libraries: how many spikes differ from ours, and the answer."""
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Callable, Iterator, NamedTuple
+
+import numpy as np
+import typer
+
+from brain_eval.bench.experiment import Experiment
+from brain_training import nir_files
+from experiments.other_libraries import LIBRARIES, NotThere, environment, known
+
+STEPS = 10              # micro-steps for each picture
+TURN = 0.2              # rad between two pictures
+PATIENCE = 300.0        # s for a library's run
+WORKER = Path(__file__).with_name("nir_worker.py")
+
+
+class Way(NamedTuple):
+    """A way to read a file.
+
+    Attributes:
+        library: whose environment is taken.
+        how: for a person.
+        maker: of ``nir_worker``.
+        reader: for whom the file is written.
+        reset: what is done about the neurons' reset after reading.
+    """
+
+    library: str
+    how: str
+    maker: str
+    reader: str
+    reset: str = "subtract"
+
+
+WAYS = (
+    Way("norse", "nirtorch.nir_to_torch with norse's cells", "norse_cells", "nir"),
+    Way("norse", "from_nir, then reset_subtract", "norse", "norse"),
+    Way("norse", "from_nir as it is", "norse", "norse", "as imported"),
+    Way("snntorch", "import_from_nir, then subtract a step later", "snntorch", "snntorch"),
+    Way("snntorch", "import_from_nir as it is", "snntorch", "snntorch", "as imported"),
+    Way("spikingjelly", "import_from_nir, then v_reset = None", "spikingjelly", "spikingjelly"),
+    Way("spikingjelly", "import_from_nir as it is", "spikingjelly", "spikingjelly", "as imported"),
+)
+
+
+def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
+    """The circuit, and what our network makes of a turning robot's pictures: as ``nir_worker`` writes it, and ``x``."""
+    import torch
+
+    from brain_regions.vision import network, weights
+    from brain_regions.vision.looking import Looking
+    from brain_sim.camera import RayCamera
+    from brain_sim.mjcf import room_xml
+    from brain_sim.room import generate_room
+
+    room = generate_room("val", seed)
+    camera, rng = RayCamera(room_xml(room)), np.random.default_rng(seed)
+    x, y, yaw = room.start
+    seen = np.stack([camera.render(x, y, yaw + TURN * k, rng) for k in range(pictures)])
+    images, net = network.prepare(torch.from_numpy(seen)), weights.load()[0]
+    looking, trains, answers = Looking(net), [], []
+    state = looking.rest()
+    for picture in seen:
+        looked = looking.look(picture, state, STEPS)
+        state = looked.state
+        trains.append([train.transpose(0, 3, 1, 2) for train in looked.trains])
+        answers.append(state["u"].T[:, None])
+    found = {layer.name: np.concatenate([train[k] for train in trains]) for k, layer in enumerate(network.LAYERS)}
+    return network.circuit(net), {**found, "answer": np.stack(answers), "x": images.numpy()}
+
+
+def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None = None, folder: Path | None = None,
+            tell: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
+    """Compares our spikes with those that each way of reading makes of the file.
+
+    Args:
+        seed: of the room (split val).
+        pictures: of a robot that turns, 10 micro-steps each.
+        only: libraries; all of :data:`WAYS` where it is None.
+        folder: of their environments; the user's cache where it is None.
+        tell: called with what is being done.
+
+    Yields:
+        For each way its fields and the ``version`` of its library, with ``spikes`` (ours), ``differ`` (places and
+        times at which one of the two fires), ``rate`` (its spikes over ours) and ``answer`` (largest difference of the
+        readout; its mean size is ``answer_size``); or ``left_out`` with the reason.
+    """
+    circuit, ours = _ours(seed, pictures)
+    missing: dict[str, NotThere] = {}
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name:
+        inputs, outputs = Path(name) / "inputs.npz", Path(name) / "outputs.npz"
+        np.savez(inputs, x=ours["x"], steps=STEPS, h=circuit.h)
+        for way in WAYS:
+            if only is not None and way.library not in only:
+                continue
+            tell(f"{way.library}: {way.how}")
+            about = {**way._asdict(), "version": LIBRARIES[way.library].pins[0].replace("==", " ")}
+            try:
+                if way.library in missing:
+                    raise missing[way.library]
+                python = environment(way.library, folder)
+                file = Path(name) / f"{way.reader}.nir"
+                nir_files.write(file, circuit, way.reader)
+                clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+                done = subprocess.run([python, WORKER, way.maker, way.reset, file, inputs, outputs], env=clean,
+                                      capture_output=True, text=True, timeout=PATIENCE)
+                if done.returncode:
+                    raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
+            except NotThere as error:
+                missing[way.library] = error
+                yield {**about, "left_out": str(error)}
+                continue
+            theirs = np.load(outputs)
+            names = [p.name for p in circuit.populations[:-1]]
+            fired = sum(int(ours[n].sum()) for n in names)
+            yield {**about, "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
+                   "rate": sum(int(theirs[n].sum()) for n in names) / fired,
+                   "answer": float(np.abs(theirs["answer"] - ours["answer"]).max()),
+                   "answer_size": float(np.abs(ours["answer"]).mean())}
+
+
+class Nir(Experiment):
+    """The network of vision, written as NIR, run by other libraries: spikes and answers beside ours.
+
+    The libraries are installed the first time, each in an environment of its own; one that cannot be is named and left
+    out.
+    """
+
+    quick = {"pictures": 1}
+
+    def measure(self, pictures: Annotated[int, typer.Option(min=1, help="Pictures of a robot that turns, 10 "
+                                                            "micro-steps each.")] = 20,
+                seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = 5,
+                libraries: Annotated[str, typer.Option(help="Which to run it in, with commas between.")] =
+                "norse,snntorch,spikingjelly",
+                folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")
+                                  ] = None) -> dict[str, Any]:
+        """Reads the file in each way; see :func:`compare`."""
+        return {"ways": list(compare(seed, pictures, only=known(libraries), folder=folder, tell=self.status))}

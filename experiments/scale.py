@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain bench scale``: what grows with the number of nodes, at a router and between linked ones.
+
+Routers and nodes are processes of their own. What is known of the wire is asked of the routers: their descriptors and
+memory of the kernel, what was declared of their admin space, the tokens of one more node, which comes last and whose
+time to know all others is taken. See :mod:`experiments.scale_model` for what is made of it.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Callable, Iterator, Sequence
+
+import typer
+
+from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.rows import Table, rows
+from brain_runtime.command import saved
+from brain_runtime.command.options import fail, use_domain
+from brain_wire.router import free_port
+from experiments.scale_nodes import READY, Scheduled
+
+RATE = 10.0             # Hz of each node
+QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
+ROUTERS, LINKED = 3, 60     # of --linked
+LIMIT = 0.010           # s, that the 99th percentile may have
+SETTLE = 1.0            # s in which a router lets go of the link by which it was asked whether it is there
+ESTABLISHED = "01"      # of a connection, as the kernel's tables have it
+ENDING = 15.0           # s for a process to end
+HERE = Path(__file__).parent
+LARGE = (1_000, 10_000)         # nodes that are simulated
+LINES = ("memory", "descriptors", "tokens", "newcomer")
+WITHIN = {                      # how far the simulation may be off what linked routers show, as a factor either way
+    "p50 within a router": 2.0, "p50 across a link": 2.0, "memory of a router": 1.3, "descriptors of a router": 1.3,
+    "core of a router": 2.0, "p99 within a router": 3.0, "p99 across a link": 3.0}
+
+
+class ScaleProblem(Problem):
+    """It cannot be measured; says why."""
+
+
+def quantile(values: Sequence[float], q: float) -> float:
+    """A quantile of sorted values."""
+    return values[min(len(values) - 1, int(q * len(values)))]
+
+
+def neighbours(count: int, routers: int) -> list[tuple[int, int]]:
+    """For each node its router, and the node that it hears.
+
+    With one router a ring. With more, nodes are dealt out by turns, as many to each; those with an even place at their
+    router hear a node of the same one, the others one of the next.
+
+    Raises:
+        ScaleProblem: there are too few of them.
+    """
+    if routers == 1:
+        return [(0, (node - 1) % count) for node in range(count)]
+    each = count // routers // 2 * 2
+    if each < 4:
+        raise ScaleProblem(f"{count} nodes are too few for {routers} routers; take {4 * routers} or more")
+    found = []
+    for node in range(each * routers):
+        router, place = node % routers, node // routers
+        source = router if place % 2 == 0 else (router + 1) % routers
+        found.append((router, (place + 2) % each * routers + source))
+    return found
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
+    """A process that has ended when this is left."""
+    try:
+        yield process
+    finally:
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        process.terminate()
+        try:
+            process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def command(*words: str) -> list[str]:
+    """A Python command that dies with this process."""
+    from brain_runtime import end_with_parent
+
+    return [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, *words]
+
+
+def start_router(endpoint: str, connect: Sequence[str] = ()) -> subprocess.Popen:
+    """A router as a process of its own, once it routes.
+
+    Raises:
+        ScaleProblem: it does not come up.
+    """
+    from brain_wire.router import is_router
+
+    words = ["-m", "brain_wire.router", "--listen", endpoint]
+    for other in connect:
+        words += ["--connect", other]
+    process = subprocess.Popen(command(*words), stderr=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + READY
+    try:
+        while not is_router(endpoint):
+            if process.poll() is not None or time.monotonic() > until:
+                raise ScaleProblem(f"no router came up at {endpoint}")
+            time.sleep(0.1)
+    except BaseException:   # Ctrl-C too: nothing stays
+        process.kill()
+        process.wait()
+        raise
+    return process
+
+
+class Nodes:
+    """The light processes, behind the one that forks them.
+
+    Args:
+        orders: of each, see :class:`experiments.scale_nodes.LightNode`.
+        module: that forks them.
+    """
+
+    def __init__(self, orders: list[dict[str, Any]], module: str = "experiments.scale_nodes") -> None:
+        self._process = subprocess.Popen(command("-m", module), stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._ended = ended(self._process)
+        self._say(orders)
+
+    def __enter__(self) -> Nodes:
+        self._ended.__enter__()
+        return self
+
+    def __exit__(self, *what: Any) -> None:
+        with contextlib.suppress(OSError, ScaleProblem):
+            self._say({"do": "end"})
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(ENDING)
+        self._ended.__exit__(*what)
+
+    def _say(self, what: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ScaleProblem(f"the nodes have ended: {error}") from error
+
+    def costs(self) -> dict[str, float]:
+        """Of a node in the median its ``descriptors`` and TCP ``connections``; of all together ``pss`` (bytes)."""
+        pid = self._process.pid
+        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir()
+                    for child in (task / "children").read_text(encoding="ascii").split()]
+        links = [[os.readlink(entry) for entry in Path(f"/proc/{child}/fd").iterdir()] for child in children]
+        tcp = [sum(link in internet for link in each) for each, internet in zip(links, map(_internet, children))]
+        return {"descriptors": statistics.median(map(len, links)), "connections": statistics.median(tcp),
+                "pss": sum(map(pss, children))}
+
+    def answers(self, order: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Returns the answer of each, after an order or once it is ready.
+
+        Raises:
+            ScaleProblem: one has failed.
+        """
+        if order is not None:
+            self._say(order)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = json.loads(line) if line else [{"error": "the nodes have ended"}]
+        wrong = [answer["error"] for answer in found if "error" in answer]
+        if wrong:
+            raise ScaleProblem(wrong[0])
+        return found
+
+
+def _internet(process: int) -> set[str]:
+    """Established TCP connections of a process's network, as links of its descriptors name them."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+            words = line.split()
+            if words[3] == ESTABLISHED:
+                found.add(f"socket:[{words[9]}]")
+    return found
+
+
+def pss(process: int) -> int:
+    """A process's share of the memory that it has, some of it together with others (bytes)."""
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def of_process(process: int) -> dict[str, int]:
+    """Resident memory (bytes), descriptors and threads of a process."""
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    status = dict(line.split(":", 1) for line in lines if ":" in line)
+    return {"rss": 1024 * int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
+            "descriptors": len(os.listdir(f"/proc/{process}/fd"))}
+
+
+def newcomer(endpoint: str, domain: int, expected: int) -> dict[str, Any]:
+    """Measures how long one more node takes until it knows of all others (s), and how much there is to know.
+
+    Raises:
+        ScaleProblem: it does not learn of all.
+    """
+    from brain_wire import Watch, open_session
+
+    with open_session(endpoint, patience=READY) as session:
+        begin = time.monotonic()
+        with Watch(session, domain) as watch:
+            while len(watch.nodes()) < expected or len(watch.endpoints()) < 2 * expected:
+                if time.monotonic() - begin > READY:
+                    raise ScaleProblem(f"only {len(watch.nodes())} of {expected} nodes are seen")
+                watch.poll()
+                time.sleep(0.001)
+            took = time.monotonic() - begin
+            tokens = len(watch.nodes()) + len(watch.endpoints())
+        declared = {kind: sum(1 for reply in session.zenoh.get(f"@/*/router/{kind}/{domain}/**") if reply.ok)
+                    for kind in ("publisher", "subscriber")}
+    return {"newcomer": took, "tokens": tokens, "declarations": declared}
+
+
+def carried(endpoint: str) -> dict[str, int] | None:
+    """Bytes that a router has sent and received so far on the links that it accepted; None where `ss` does not tell."""
+    try:
+        told = subprocess.run(["ss", "-tinH", "state", "established", f"( sport = :{endpoint.rpartition(':')[2]} )"],
+                              capture_output=True, text=True, timeout=10, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {way: sum(map(int, re.findall(rf"\bbytes_{way}:(\d+)", told))) for way in ("sent", "received")}
+
+
+def others(before: Sequence[int], after: Sequence[int]) -> float:
+    """Cores that were busy between two looks of :func:`cores`."""
+    return (after[0] - before[0]) / max(1, after[1] - before[1]) * (os.cpu_count() or 1)
+
+
+def cores() -> tuple[int, int]:
+    """Ticks of all cores that were spent on something, and all ticks."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def latencies(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Latency (s) of what some nodes heard."""
+    took = sorted(1e-9 * ns for run in runs for ns in run["ns"])
+    if not took:
+        raise ScaleProblem("nothing was heard")
+    return {"messages": len(took), "p50": quantile(took, 0.5), "p99": quantile(took, 0.99), "longest": took[-1],
+            "quantiles": [[q, quantile(took, q)] for q in QUANTILES]}
+
+
+def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], tell: Callable[[str], None]
+            ) -> dict[str, Any]:
+    """Measures so many nodes at linked routers, one for each endpoint.
+
+    Args:
+        count: of nodes.
+        seconds: that they publish.
+        domain: of ROS.
+        endpoints: of the routers, which are started here and linked each with all before.
+        tell: what is being done, for people.
+
+    Raises:
+        ScaleProblem: it cannot be measured.
+        NoRouter, SessionProblem: a router cannot be reached.
+    """
+    hears = neighbours(count, len(endpoints))
+    count = len(hears)
+    load = os.getloadavg()[0]
+    with contextlib.ExitStack() as stack:
+        routers = []
+        for number, endpoint in enumerate(endpoints):
+            tell(f"{count} nodes: starting router {number + 1}")
+            routers.append(stack.enter_context(ended(start_router(endpoint, endpoints[:number]))))
+        time.sleep(SETTLE)
+        empty = [of_process(router.pid) for router in routers]
+        tell(f"{count} nodes: starting")
+        begin = time.monotonic()
+        orders = [{"endpoint": endpoints[router], "domain": domain, "number": number, "hears": source, "rate": RATE}
+                  for number, (router, source) in enumerate(hears)]
+        with Nodes(orders) as nodes:
+            nodes.answers()
+            tell(f"{count} nodes: declaring")
+            found = sorted(answer["found"] for answer in nodes.answers({"do": "declare"}))
+            started, costs = time.monotonic() - begin, nodes.costs()
+            newest = newcomer(endpoints[-1], domain, count)
+            tell(f"{count} nodes: publishing for {seconds:g} s")
+            before, busy, bytes_before = [Scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
+            begin = time.monotonic()
+            runs = nodes.answers({"do": "run", "seconds": seconds})
+            span = time.monotonic() - begin
+            used = [Scheduled(router.pid).since(then) for router, then in zip(routers, before)]
+            busy_after = cores()
+            full, bytes_after = [of_process(router.pid) for router in routers], carried(endpoints[0])
+    ran, waited = (sum(run[what] for run in runs) for what in ("ran", "waited"))
+    sent, heard = sum(run["sent"] for run in runs), sum(run["heard"] for run in runs)
+    report = {
+        "processes": count, "routers": len(routers), "rate": RATE, "seconds": seconds, "sent": sent,
+        "lost": sum(runs[source]["sent"] - run["heard"] for run, (_, source) in zip(runs, hears)),
+        "heard": heard, "overwritten": sum(run["overwritten"] for run in runs), **latencies(runs),
+        "waiting": _share(waited, ran),
+        "late": max(run["late"] for run in runs), "matched": found[-1], "started": started, "node": costs, **newest,
+        "router": [{**full[i], "rss_empty": empty[i]["rss"], "descriptors_empty": empty[i]["descriptors"],
+                    "cpu": used[i][0] / span, "waiting": _share(used[i][1], used[i][0])}
+                   for i in range(len(routers))],
+        "load": {"before": load, "cores": os.cpu_count(), "busy": others(busy, busy_after),
+                 "ours": (ran + sum(cpu for cpu, _ in used)) / span}}
+    if bytes_before is not None and bytes_after is not None:
+        report["bytes"] = {way: bytes_after[way] - bytes_before[way] for way in bytes_before}
+    if len(endpoints) > 1:
+        across = [hears[source][0] != router for router, source in hears]
+        report["within"] = latencies([run for run, far in zip(runs, across) if not far])
+        report["across"] = latencies([run for run, far in zip(runs, across) if far])
+    return report
+
+
+def _share(waited: float, ran: float) -> float:
+    return waited / (waited + ran) if waited + ran else 0.0
+
+
+def fine(report: dict[str, Any]) -> bool:
+    """Checks that nothing was lost, and that the 99th percentile kept its limit."""
+    return report["lost"] == 0 and report["p99"] <= LIMIT
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        fail(f"--processes {text}: give whole numbers with commas between, as 2,4,8", 2)
+    if not all(2 <= count <= 512 for count in found):
+        fail(f"--processes {text}: each from 2 to 512", 2)
+    return found
+
+
+def _simulated(known: dict[str, Any], seed: int) -> dict[str, Any]:
+    from experiments import scale_model
+
+    if not known.get("sizes") or not known.get("linked"):
+        fail("nothing is measured yet that could be simulated from: first `brain bench scale --processes 2,4,8 --save` "
+             "and `brain bench scale --linked --save`, here", 2)
+    try:
+        measured = scale_model.fit(known["sizes"])
+        check = scale_model.predict_linked(measured, known["linked"], seed)
+    except (scale_model.ModelProblem, KeyError, TypeError) as error:
+        fail(f"results/scale.json: {error}", 2)
+    for one in check:
+        ratio, bound = one["ratio"], WITHIN[one["what"]]
+        one.update(bound=bound, within=ratio is not None and 1 / bound <= ratio <= bound)
+    return {"seed": seed, "service": measured.service, "sent": measured.sent, "per_host": scale_model.PER_HOST,
+            "hosts": scale_model.HOSTS, "shares": scale_model.SHARES, "check": check,
+            "sizes": [scale_model.simulate(measured, count, RATE, seed) for count in LARGE],
+            "lines": {name: getattr(measured, name)._asdict() for name in LINES},
+            "million": scale_model.million(measured, RATE, seed)}
+
+
+class Scale(Experiment):
+    """Measures what grows with the number of nodes, at routers of its own; and simulates from that.
+
+    Each node is a light process with one publisher and one subscription. With --save, what was measured before stays:
+    each call replaces its own part. Exit status 0 when nothing was lost and the 99th percentile is at most 10 ms (the
+    share of time waiting for a core is told beside it); with --simulate, when it is as near to --linked as it should.
+    """
+
+    quick = {"processes": "2", "seconds": 1.0}
+
+    def measure(self, processes: Annotated[str, typer.Option(metavar="N,N,...", help="Numbers of nodes at one router.")
+                                           ] = "2,4,8",
+                seconds: Annotated[float, typer.Option(min=1, max=50, help="How long they publish at 10 Hz.")] = 20.0,
+                linked: Annotated[bool, typer.Option("--linked", help="Measure 60 nodes at 3 linked routers instead.")
+                                  ] = False,
+                nodes: Annotated[int, typer.Option(min=12, help="Of --linked.")] = LINKED,
+                simulate: Annotated[bool, typer.Option("--simulate", help="Measure nothing: simulate 1,000 and 10,000 "
+                                                       "nodes from results/scale.json, and check it against --linked.")
+                                    ] = False,
+                seed: Annotated[int, typer.Option(min=0, help="Of --simulate.")] = 0) -> dict[str, Any]:
+        """Takes one part, and what is known of the others."""
+        known = saved.known("scale")
+        if simulate:
+            part = {"simulation": _simulated(known, seed)}
+            return {"known": known, "part": part, "good": all(one["within"] for one in part["simulation"]["check"])}
+        counts = [nodes] if linked else _sizes(processes)
+        domain = use_domain(free_port() % 200)
+        taken = {field: value for field, value in saved.provenance().items() if field in ("command", "date", "commit")}
+        found = []
+        for count in counts:
+            endpoints = [f"tcp/127.0.0.1:{free_port()}" for _ in range(ROUTERS if linked else 1)]
+            found.append({**measure(count, seconds, domain, endpoints, self.status), "taken": taken})
+        if linked:
+            part = {"linked": found[0]}
+        else:
+            sizes = {one["processes"]: one for one in [*known.get("sizes", ()), *found]}
+            part = {"sizes": [sizes[count] for count in sorted(sizes)]}
+        return {"known": known, "part": part, "good": all(map(fine, found))}
+
+    def figures(self, found: dict[str, Any]) -> dict[str, Any]:
+        return {**found["known"], **found["part"]}
+
+    def rows(self, found: dict[str, Any]) -> Iterator[str | Table]:
+        return rows(found["part"])
+
+    def good(self, found: dict[str, Any]) -> bool:
+        return found["good"]

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain bench shards``: from which size of network on it pays to spread it over processes.
+
+Vision's network is made wider by factors (each layer has so many times the channels, and random weights). Each width is
+run whole in this process and spread over processes, in turn: a few pictures the one way, then the same the other, so
+that what else runs on the machine is there for both. Both have to give the same bits. The figure is the ratio of two
+medians in each turn.
+"""
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Annotated, Any, Iterator, Sequence
+
+import typer
+
+from brain_eval.bench.experiment import Experiment
+from brain_runtime.command.options import fail
+
+PICTURES = 4        # of one way before the other
+STEPS = 10          # micro-steps of a picture
+PATIENCE = 60.0     # s that a shard may take: here it is measured, not given up
+FIRING = 1.5        # spread of the random weights: neurons of all layers fire
+
+
+def wide(factor: int, seed: int) -> Any:
+    """Vision's network with ``factor`` times the channels in each layer and random weights, folded."""
+    import torch
+
+    from brain_regions.vision.network import LAYERS, SpikingVision
+
+    layers = [y._replace(inputs=y.inputs * (factor if k else 1), outputs=y.outputs * factor)
+              for k, y in enumerate(LAYERS)]
+    network, generator = SpikingVision(layers).folded(), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for k, convolution in enumerate(network.convolutions):
+            weight = convolution.weight
+            heard = weight[0].numel() * (0.1 if k else 0.5)     # about so many are not 0 at a time
+            weight.copy_(torch.randn(weight.shape, generator=generator) * FIRING / math.sqrt(heard))
+            convolution.bias.zero_()
+    return network
+
+
+def serve(exchange: Any) -> None:
+    """Runs one of the other shards: as :func:`brain_regions.vision.split.serve`, of a wide network."""
+    import torch
+
+    from brain_regions.vision.split import Shard
+
+    class Wide(Shard):
+        def network(self, source: Path, layers: list[Any]) -> tuple[Any, str]:
+            factor, seed = map(int, source.name.split("-"))
+            return wide(factor, seed), source.name
+
+    torch.set_num_threads(1)
+    shard = Wide(exchange)
+    while True:
+        shard.obey(exchange.hear())
+
+
+def clocked(looking: Any, pictures: Sequence[Any], state: Any) -> tuple[list[float], Any, int]:
+    """Times of looks (s), the state after them, and the spikes."""
+    times, spikes = [], 0
+    for picture in pictures:
+        begin = time.perf_counter()
+        looked = looking.look(picture, state, STEPS)
+        times.append(time.perf_counter() - begin)
+        state, spikes = looked.state, spikes + looked.spikes
+    return times, state, spikes
+
+
+def measure(factors: Sequence[int], count: int, backend: str, rounds: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Each width, as it is done: ``factor``, ``weights``, ``neurons``, ``spikes`` of a picture, times (ms), ratios.
+
+    Raises:
+        ShardError, GroupError: the processes do not come, or one is lost.
+        SplitError: they compute something else than the whole network.
+    """
+    import numpy as np
+    import torch
+
+    from brain_regions.vision.looking import Looking
+    from brain_regions.vision.network import HEIGHT, WIDTH
+    from brain_regions.vision.split import SplitLooking
+    from brain_runtime.shards import Shards
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(seed)
+    pictures = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in range(PICTURES)]
+    shards = Shards(f"{__name__}:serve", "vision", count, backend, PATIENCE)
+    try:
+        for factor in factors:
+            network = wide(factor, seed)
+            whole = Looking(network)
+            split = SplitLooking(network, shards.exchange(), (Path(f"{factor}-{seed}"), f"{factor}-{seed}"))
+            split.check(whole)      # and warms both up
+            sides = {"whole": (whole, whole.rest()), "split": (split, split.rest())}
+            times: dict[str, list[float]] = {side: [] for side in sides}
+            ratios, spikes = [], 0
+            for number in range(rounds):
+                medians = {}
+                for side in sorted(sides, reverse=number % 2 == 0):
+                    looking, state = sides[side]
+                    took, state, spikes = clocked(looking, pictures, state)
+                    sides[side] = looking, state
+                    times[side] += took
+                    medians[side] = statistics.median(took)
+                ratios.append(medians["split"] / medians["whole"])
+            yield {"factor": factor, "weights": sum(c.weight.numel() for c in network.convolutions),
+                   "neurons": whole.neurons, "spikes": spikes / PICTURES,
+                   **{f"{side}_ms": [1e3 * value for value in interval(times[side])] for side in sides},
+                   "ratio": interval(ratios)}
+    finally:
+        shards.close()
+
+
+def interval(values: Sequence[float]) -> list[float]:
+    """The median, and between which two of the values that of all there could be is with 95 % (all of few values)."""
+    ordered, n = sorted(values), len(values)
+    out = 0     # values left out at each end: by the binomial distribution of how many are below the median
+    while 2 * sum(math.comb(n, k) for k in range(out + 1)) <= 0.05 * 2 ** n:
+        out += 1
+    return [statistics.median(ordered), ordered[max(out - 1, 0)], ordered[min(n - out, n - 1)]]
+
+
+def pays_from(rows: Sequence[dict[str, Any]]) -> int | None:
+    """The smallest factor from which on all were quicker when spread, by the whole interval; None: there is none."""
+    found = None
+    for row in reversed(rows):
+        if row["ratio"][2] >= 1.0:
+            break
+        found = row["factor"]
+    return found
+
+
+class ShardTimes(Experiment):
+    """Times vision's network, as wide as it is and wider, whole and spread over processes, and says when that pays.
+
+    It wants as many idle cores as processes. Both ways are to give the same bits; if they do not, the exit status is 1.
+    """
+
+    cpu = True
+    quick = {"factors": "1", "rounds": 2}
+
+    def measure(self, factors: Annotated[str, typer.Option(help="Of the widths, as 1,2,4.")] = "1,2,3,4",
+                count: Annotated[int, typer.Option("--shards", min=2, max=16, help="Processes.")] = 2,
+                backend: Annotated[str, typer.Option(help="Of torch.distributed, by which they talk.")] = "gloo",
+                rounds: Annotated[int, typer.Option(min=1, help="Of both ways in turn, at each width.")] = 12,
+                seed: Annotated[int, typer.Option(help="Of weights and pictures.")] = 0) -> dict[str, Any]:
+        """Runs each width both ways; see :func:`measure`."""
+        try:
+            wanted = sorted({int(word) for word in factors.split(",")})
+            if not wanted or not 1 <= wanted[0] <= wanted[-1] <= 16:
+                raise ValueError
+        except ValueError:
+            fail(f"--factors is {factors!r}; it must be whole numbers of 1 to 16, as 1,2,4", 2)
+        load, widths = os.getloadavg()[0], []
+        for row in measure(wanted, count, backend, rounds, seed):
+            widths.append(row)
+            self.status(f"{row['factor']} x as wide: ratio {row['ratio'][0]:.2f}")
+        return {"cores": len(os.sched_getaffinity(0)), "load": load, "shards": count, "backend": backend,
+                "rounds": rounds, "pays_from": pays_from(widths), "widths": widths}
+
+    def problems(self) -> tuple[type[Exception], ...]:
+        from brain_regions.vision.split import SplitError
+        from brain_runtime.group_error import GroupError
+        from brain_runtime.shards import ShardError
+
+        return SplitError, ShardError, GroupError

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Benchmarks: what a brain takes on this machine, and beside others."""

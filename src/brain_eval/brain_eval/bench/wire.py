@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips over the wire: between two regions on ZenohHost, and between two bare Zenoh sessions, through one router.
+
+The bare side is the least that eclipse-zenoh can do from Python: a callback that puts the bytes back. The regions'
+side is what a region gets: messages decoded at both ends, rings, the step, the encoder, tokens and attachments.
+Blocks of both alternate, so that a noisy machine is as noisy for either.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Callable, Iterable, Iterator
+
+import numpy as np
+import typer
+
+from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.rows import Table
+from brain_runtime import FEATURE, In, LATCHED, Out, Region
+from brain_wire import messages
+
+TYPE = "std_msgs/msg/String"
+SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
+PINGING = {"echo": "brain_eval.bench.wire:Echo", "ping": "brain_eval.bench.wire:Ping"}
+BLOCK = 200             # round trips in one block
+WARM_UP = 50            # the first ones of each block do not count
+READY = 30.0            # s for the processes to answer
+AGAIN = 5               # blocks more, where none came through on one of the sides
+LOST = 1.0              # s after which a message counts as lost
+# Of the bare side; written as topics are, so that rights can be given to them.
+BARE_PING, BARE_PONG = "0/bench/ping/bare/bare", "0/bench/pong/bare/bare"
+
+
+class Echo(Region):
+    """Sends each message back."""
+
+    ping = In("bench/ping", TYPE, FEATURE, trigger=True, device=True)
+    pong = Out("bench/pong", TYPE, FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        return {"pong": inbox.get("ping")}, state
+
+
+class Ping(Region):
+    """Times round trips as it is told on bench/go: JSON with ``id``, ``size`` (bytes) and ``count``."""
+
+    rate = 5.0
+
+    go = In("bench/go", "std_msgs/msg/String", FEATURE, trigger=True, device=True)
+    pong = In("bench/pong", TYPE, FEATURE, trigger=True, device=True)
+    ping = Out("bench/ping", TYPE, FEATURE)
+    result = Out("bench/result", "std_msgs/msg/String", LATCHED)
+
+    def configure(self, parameters):
+        super().configure(parameters)
+        self._left = 0      # round trips to go
+
+    def step(self, inbox, state, dt, rng):
+        now = time.perf_counter()
+        if inbox.new("go"):
+            order = json.loads(inbox.get("go").data)
+            self._id, self._size, self._left, self._times = order["id"], order["size"], order["count"], []
+            self._message = self.ping(data="x" * self._size)
+            return self._send(), state
+        pong = inbox.get("pong") if inbox.new("pong") else None
+        if self._left > 0 and pong is not None and len(pong.data) == self._size:
+            self._times.append(now - self._sent)
+            self._left -= 1
+            return self._send() if self._left > 0 else self._done(), state
+        return (self._send() if self._left > 0 and now - self._sent > LOST else {}), state
+
+    def _done(self):
+        return {"result": self.result(data=json.dumps({"id": self._id, "times": self._times}))}
+
+    def _send(self):
+        self._sent = time.perf_counter()
+        return {"ping": self._message}
+
+
+class BareEcho:
+    """Puts back what comes, in Zenoh's callback."""
+
+    def __init__(self, session: Any) -> None:
+        publisher = session.declare_publisher(BARE_PONG)
+        self._keep = publisher, session.declare_subscriber(
+            BARE_PING, lambda sample: publisher.put(sample.payload))
+
+
+class BarePing:
+    """Times round trips in Zenoh's callback."""
+
+    def __init__(self, session: Any) -> None:
+        self._publisher = session.declare_publisher(BARE_PING)
+        self._done = threading.Event()
+        self._left = 0
+        self._keep = session.declare_subscriber(BARE_PONG, self._back)
+
+    def block(self, size: int, count: int) -> list[float]:
+        """Round trip times (s) of ``count`` messages of ``size`` bytes; fewer if one was lost."""
+        self._payload, self._times, self._left = bytes(size), [], count
+        self._done.clear()
+        self._send()
+        self._done.wait(LOST + count * 0.05)
+        self._left = 0
+        return list(self._times)
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        self._publisher.put(self._payload)
+
+    def _back(self, sample: Any) -> None:
+        now = time.perf_counter()
+        if self._left <= 0 or len(sample.payload) != len(self._payload):
+            return
+        self._times.append(now - self._sent)
+        self._left -= 1
+        if self._left > 0:
+            self._send()
+        else:
+            self._done.set()
+
+
+def by_turns(times: dict[Any, list[float]], name: str, size: int, blocks: int) -> Iterator[int]:
+    """Measures blocks of all sides by turns.
+
+    A message that does not fit into a busy link in time is dropped, and its block ends with it; so up to
+    :data:`AGAIN` blocks more are measured where nothing came back on one of the sides.
+
+    Args:
+        times: by side, an object with ``block(size, count)``; round trips (s) are added to it.
+        name: of the size, for people.
+        size: of the messages (bytes).
+        blocks: of each side.
+
+    Yields:
+        How many blocks of each side are done.
+
+    Raises:
+        TimeoutError: nothing came back on one of the sides.
+    """
+    done = 0
+    while done < blocks or (not all(times.values()) and done < blocks + AGAIN):
+        for side, taken in times.items():
+            taken += side.block(size, BLOCK + WARM_UP)[WARM_UP:]
+        done += 1
+        yield done
+    if not all(times.values()):
+        raise TimeoutError(f"no round trip of {name} came back; the machine is too busy, try again")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Round trips of one size: p50 and p99 (s) of both sides."""
+
+    size: str
+    n: int
+    bare_p50: float
+    bare_p99: float
+    host_p50: float
+    host_p99: float
+
+    @property
+    def more(self) -> float:
+        """Difference of the regions' median and the bare one (s)."""
+        return self.host_p50 - self.bare_p50
+
+    @property
+    def allowed(self) -> float:
+        """Largest difference allowed (s): 30 %, but at least 60 us."""
+        return max(0.3 * self.bare_p50, 60e-6)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self.__dict__, "more": self.more, "allowed": self.allowed, "within": self.more <= self.allowed}
+
+
+def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison | None]]:
+    """Measures through the router at ``endpoint``, where an :class:`Echo`, a :class:`Ping` and a bare echo run.
+
+    Yields:
+        Size, number of the block that was done, and after a size's last one the comparison.
+
+    Raises:
+        TimeoutError: one of the processes does not answer.
+    """
+    from brain_wire import open_node, open_session
+
+    with open_session(endpoint, patience=READY) as session, open_node("bench", router=endpoint) as node:
+        bare = BarePing(session.zenoh)
+        go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
+        results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
+        host = RegionBlocks(go, results)
+        wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
+        wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
+        for name, size in SIZES.items():
+            times: dict[Any, list[float]] = {bare: [], host: []}
+            for done in by_turns(times, name, size, blocks):
+                yield name, min(done, blocks), None
+            yield name, blocks, Comparison(name, len(times[host]), *(float(np.percentile(times[side], q))
+                                                                     for side in (bare, host) for q in (50, 99)))
+
+
+class RegionBlocks:
+    """Asks a :class:`Ping` for blocks, from a node outside.
+
+    Args:
+        go: publisher of ``bench/go``.
+        results: subscription of ``bench/result``.
+    """
+
+    def __init__(self, go: Any, results: Any) -> None:
+        self._go, self._results, self._id = go, results, 0
+
+    def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
+        """Round trip times (s) of ``count`` messages of ``size`` bytes; none if they took more than ``patience`` s."""
+        self._id += 1
+        order = json.dumps({"id": self._id, "size": size, "count": count})
+        self._go.publish(messages.make("std_msgs/msg/String", data=order))
+        until = time.monotonic() + patience
+        while (left := until - time.monotonic()) > 0:
+            for arrival in self._results.wait(left):
+                result = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
+                if result["id"] == self._id:
+                    return result["times"]
+        return []
+
+
+def wait_for(condition: Any, what: str) -> None:
+    """Waits until ``condition()`` holds.
+
+    Raises:
+        TimeoutError: ``what`` did not answer in time.
+    """
+    until = time.monotonic() + READY
+    while not condition():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{what} did not answer within {READY:g} s")
+
+
+class WireError(Problem):
+    """Something does not answer; says what, and how the logs end."""
+
+
+@contextlib.contextmanager
+def running(children: Callable[[Path], list[Any]]) -> Iterator[Path]:
+    """Runs processes, which are watched over, and gives their folder.
+
+    Args:
+        children: makes the workloads, given the folder for their files and logs.
+
+    Raises:
+        WireError: within this a process did not answer, or a router was not there.
+    """
+    from brain_runtime.supervisor import Supervisor
+    from brain_wire import NoRouter
+
+    stop = threading.Event()
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name:
+        folder = Path(name)
+        supervisor = Supervisor(children(folder), folder)
+
+        def keep() -> None:
+            while not stop.is_set():
+                supervisor.round()
+
+        supervisor.start()
+        keeper = threading.Thread(target=keep)
+        keeper.start()
+        try:
+            yield folder
+        except (TimeoutError, NoRouter) as error:
+            logs = "; ".join(p.read_text(errors="replace").strip()[-200:] for p in folder.glob("*.log"))
+            raise WireError(f"{error}; the logs end: {logs}") from error
+        finally:
+            stop.set()
+            keeper.join()
+            supervisor.stop()
+
+
+def trips(found: Iterable[Comparison]) -> Table:
+    """The table of round trips."""
+    return Table("round trip, us", ("size", "n", "bare p50", "p99", "regions p50", "p99", "more", "allowed"), [
+        (c.size, str(c.n), *(f"{1e6 * v:.0f}" for v in (c.bare_p50, c.bare_p99, c.host_p50, c.host_p99, c.more,
+                                                        c.allowed))) for c in found], left=0)
+
+
+class Wire(Experiment):
+    """Round trips between two regions on ZenohHost, beside bare eclipse-zenoh, through one router of its own.
+
+    Messages (std_msgs/String) are decoded at both ends on the regions' side. Exit status 0 when the median is at most
+    30 % or 60 us longer.
+    """
+
+    cpu = True
+    quick = {"blocks": 1}
+
+    def measure(self, blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 10
+                ) -> list[Comparison]:
+        """Takes blocks of both sides by turns."""
+        from brain_runtime.run.workload import Workload
+        from brain_wire.router import free_port
+
+        endpoint = f"tcp/127.0.0.1:{free_port()}"
+
+        def region(name: str) -> Workload:
+            return Workload(name, (sys.executable, "-m", "brain_runtime.process", "--class", PINGING[name], "--name",
+                                   name, "--router", endpoint))
+
+        found = []
+        with running(lambda folder: [
+                Workload("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_order=2),
+                region("echo"), region("ping"), Workload("bare", (sys.executable, "-m", __name__, endpoint))]):
+            for size, block, comparison in compare(endpoint, blocks):
+                self.status(f"{size}: {block} of {blocks} blocks")
+                if comparison is not None:
+                    found.append(comparison)
+        return found
+
+    def figures(self, found: list[Comparison]) -> dict[str, Any]:
+        return {"round_trips": [c.to_dict() for c in found]}
+
+    def rows(self, found: list[Comparison]) -> Iterator[Table]:
+        yield trips(found)
+
+    def good(self, found: list[Comparison]) -> bool:
+        return all(c.more <= c.allowed for c in found)
+
+
+def main(endpoint: str, credentials: str = "") -> None:
+    """Echoes bare messages at ``endpoint`` until it is ended, with a file of credentials or without any."""
+    import os
+    import signal
+
+    from brain_wire import open_session
+
+    os.environ["BRAIN_SECURITY"] = credentials
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with open_session(endpoint, patience=READY) as session:
+        echo = BareEcho(session.zenoh)
+        stop.wait()
+        del echo
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
