@@ -52,9 +52,9 @@ def readers() -> dict[str, Reader]:
     """
     from brain_regions.language import halves
     from brain_regions.language.decode import decode
+    from experiments.grammar.parser import parse
 
     networks = shipped()
-    parse = named("experiments.grammar.parser:parse", "the grammar by hand")
     return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
             "grammar": lambda text: parse(text).slots,
             "network": by(networks["spiking"], lambda spelled, heard: halves.of_network(heard), mend=False),

@@ -41,7 +41,7 @@ PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security",
 EXTRAS = {"brain_fleet": "highspy"}
 TEST_PACKAGES = ("brain_tests",)
 # Of earlier versions, by their names for pip: what an old environment still has of them would hide what is new.
-GONE = ("brain-baselines",)
+GONE = ("brain-baselines", "brain-bench")
 # What `make check` runs beside the tests; no package of ours imports them.
 TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")
 
