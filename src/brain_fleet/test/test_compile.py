@@ -2,59 +2,13 @@
 """What a TrainJob means: the same on this machine and on a cluster."""
 from __future__ import annotations
 
-import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
+from both_executors import cluster, job, local, runtime, step
 
-from brain_fleet.jobs.manifests import manifest
-from brain_fleet.jobs.plan import Places, Plan
 from brain_fleet.jobs.templates import Unfit
 from brain_fleet.jobs.training import compile_train_job
-from brain_fleet.jobs.trainjob import TORCH, train_plan
-
-PLACES = Places(Path("/srv/job"), Path("/srv/volumes"))
-
-
-def job(**trainer: Any) -> dict[str, Any]:
-    more = trainer.pop("_spec", {})
-    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
-            "metadata": {"name": "t", "uid": "u1", "namespace": "default"},
-            "spec": {"runtimeRef": {"name": "rt"}, "trainer": {"command": ["true"], **trainer}, **more}}
-
-
-def runtime(policy: Any = None, steps: Any = (), **extra: Any) -> dict[str, Any]:
-    spec = copy.deepcopy(TORCH["spec"])
-    if policy is not None:
-        spec["mlPolicy"] = policy
-    inner: Any = spec["template"]
-    inner["spec"].update(extra)
-    inner["spec"]["replicatedJobs"][:0] = steps
-    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime", "metadata": {"name": "rt"},
-            "spec": spec}
-
-
-def step(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "template": {"spec": {"template": {"spec": {"containers": [
-        {"name": name, "image": "i", "command": ["true"]}]}}}}, **more}
-
-
-def local(its: dict[str, Any], of: dict[str, Any]) -> Plan:
-    one, that = manifest(copy.deepcopy(its)), manifest(copy.deepcopy(of))
-    return train_plan(one, {(that.kind, that.name): that}, PLACES)
-
-
-def cluster(its: dict[str, Any], of: dict[str, Any]) -> list[dict[str, Any]]:
-    """The Jobs below it."""
-    pytest.importorskip("kopf")
-    pytest.importorskip("kubernetes")
-    from brain_fleet.cluster.kinds import JOB
-    from brain_fleet.cluster.plans import Settings
-    from brain_fleet.cluster.trainjob import children
-
-    return [one.body for one in children(copy.deepcopy(its), copy.deepcopy(of), Settings()) if one.kind == JOB]
-
 
 CPU4 = {"limits": {"cpu": "4"}}
 INITIALIZER = {"initializer": {"dataset": {"storageUri": "https://data.example/a.tar"}}}
@@ -73,10 +27,14 @@ RUN = [     # nodes, processes of each
     (job(), runtime(startupPolicy={"startupPolicyOrder": "InOrder"}), 1, "1"),
     (job(), runtime(failurePolicy={"maxRestarts": 3}), 1, "1"),
     (job(numNodes=2000), runtime(), 2000, "1"),
+    (job(numNodes=3, numProcPerNode=2), runtime(policy={"jax": {}}), 3, "1"),
+    (job(resourcesPerNode={"limits": {"nvidia.com/gpu": "2"}}), runtime(policy={"numNodes": 2, "xgboost": {}}), 2, "2"),
 ]
 REFUSED = [
     (job(env=[{"name": "PET_NNODES", "value": "9"}]), runtime(), "'PET_NNODES' is set"),
     (job(), runtime(policy={"numNodes": 1, "mpi": {}}), "mlPolicy.mpi is not run here"),
+    (job(env=[{"name": "JAX_PROCESS_ID", "value": "9"}]), runtime(policy={"jax": {}}), "is set for jax"),
+    (job(env=[{"name": "DMLC_TASK_ID", "value": "9"}]), runtime(policy={"xgboost": {}}), "is set for xgboost"),
     (job(numNodes=0), runtime(), "numNodes is 0"),
     (job(numNodes=20_000), runtime(), "numNodes is 20000"),
     ({**job(), "spec": {"runtimeRef": {"name": "rt"}, "trainer": {}}}, runtime(), "spec.trainer.command is missing"),
@@ -101,7 +59,7 @@ def test_what_is_run_is_run_alike_on_both(its, of, nodes, processes):
     spec = cluster(its, of)[-1]["spec"]
     assert spec["completions"] == nodes
     given = {one["name"]: one.get("value") for one in spec["template"]["spec"]["containers"][0].get("env", ())}
-    assert given.get("PET_NPROC_PER_NODE") == (processes if group.torch else None)
+    assert given.get("PET_NPROC_PER_NODE") == (processes if group.policy == "torch" else None)
 
 
 @pytest.mark.parametrize("its, of, why", REFUSED)

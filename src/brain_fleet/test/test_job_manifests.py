@@ -117,7 +117,6 @@ WRONG = {
     "no runtime": (TRAIN.replace("  runtimeRef: {name: torch-distributed}\n", ""), "spec.runtimeRef is missing"),
     "twice": (f"{TRAIN}---\n{TRAIN}", "document 2: TrainJob motor stands twice"),
     "twice in a list": (RUNTIME.replace("name: KEPT", "name: OUT"), "the name 'OUT' stands twice"),
-    "torchrun's variable": (STAGED.replace("KEPT", "PET_NNODES"), "'PET_NNODES' is set by the runner"),
     "no URI": (STAGED.replace("file:///data/rooms", "/data/rooms"), "storageUri must be SCHEME://"),
     "an operator": (LEARNING.replace('">"', '"~"'), "trigger.condition.operator must be one of"),
     "a share": (LEARNING.replace("0.8", "1.8"), "spec.dataset.trainProb must be between 0 and 1, not 1.8"),
@@ -127,6 +126,7 @@ WRONG = {
                  "must be 64 hexadecimal digits"),
 }
 IMPOSSIBLE = {
+    "torchrun's variable": (RUNTIME + "---\n" + STAGED.replace("KEPT", "PET_NNODES"), "'PET_NNODES' is set for torchrun"),
     "no such runtime": (TRAIN.replace("torch-distributed", "torch"), "spec.runtimeRef: there is no "
                         "ClusterTrainingRuntime 'torch'; apply it first"),
     "no command": (TRAIN.replace("command", "args"), "names no command"),

@@ -25,7 +25,7 @@ from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong,
 from brain_fleet.cluster import run_operator       # noqa: E402
 from brain_fleet.cluster.api import ApiProblem      # noqa: E402
 from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE,       # noqa: E402
-                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, RUNTIME, SCALER,
+                                       FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL, RUNTIME, REVISION, SCALER,
                                        SERVICE, TRAIN_JOB)
 from brain_fleet.cluster.plans import Settings      # noqa: E402
 from brain_fleet.cluster.reconcile import Reconciler        # noqa: E402
@@ -209,6 +209,9 @@ def _joint(cluster: Cluster) -> None:
     cluster.until_condition(JOINT, "look", "Running")
     cluster.make(JOINT, joint())
     cluster.until(lambda: not cluster.below(JOINT, "look", SCALER))
+    cluster.make(MODEL, model("big", "/models/bigger.safetensors"))     # a service takes changes, and what it keeps too
+    cluster.until(lambda: "/models/bigger.safetensors" in str(cluster.get(DEPLOYMENT, "look-cloud")))
+    cluster.until(lambda: cluster.below(JOINT, "look", REVISION)["kept"]["revision"] == 2)
     edge = cluster.get(DEPLOYMENT, "look-edge")["spec"]["template"]["spec"]
     assert edge["nodeSelector"] == {"node-role.kubernetes.io/edge": ""}
 

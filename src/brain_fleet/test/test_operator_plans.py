@@ -105,7 +105,7 @@ def test_data_comes_by_the_runtimes_step_or_by_a_gate():
 def test_what_cannot_be_run_is_said_in_a_line():
     long = "a" * 60
     cases = {
-        "take a runtime with torch, or without any": lambda: worker(train_job(), runtime(jax={})),
+        "take a runtime with torch, jax, xgboost, or without any": lambda: worker(train_job(), runtime(flux={})),
         "'PET_NNODES' is set for torchrun": lambda: worker(train_job(trainer={
             "env": [{"name": "PET_NNODES", "value": "1"}]}), runtime()),
         "numNodes is 0": lambda: worker(train_job(trainer={"numNodes": 0}), runtime()),

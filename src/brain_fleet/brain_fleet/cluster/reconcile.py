@@ -11,9 +11,10 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
+from brain_fleet.cluster import kept
 from brain_fleet.cluster.api import Api, ApiProblem
 from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, INCREMENTAL, JOB, JOINT, LIFELONG,
-                                       MODEL, PLAN, POD, SCALER, TRAIN_JOB, Kind, owner_labels)
+                                       MODEL, PLAN, POD, REVISION, SCALER, TRAIN_JOB, Kind, owner_labels)
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
@@ -102,11 +103,14 @@ class Reconciler:
         except Unfit as problem:
             plan = _stopped(kind, Below(resource, now=self._clock()), problem)
             return self._write_status(kind, resource, plan.status)
+        revisions = self._below(kind, resource, REVISION)
+        last = kept.newest(revisions.values())
         below = Below(resource, self._below(kind, resource, JOB), self._below(kind, resource, DEPLOYMENT)
-                      if kind in DEPLOYS else {}, self._clock(), self._found(kind, resource),
+                      if kind in DEPLOYS else {}, self._clock(), self._found(kind, resource, last),
                       self._said(kind, resource))
         plan = PLANS[kind.kind](below, self._settings)
         try:
+            self._keep(kind, below, plan, revisions, last)
             self._make(kind, below, plan)
         except Unfit as problem:
             plan = _stopped(kind, below, problem)
@@ -124,10 +128,23 @@ class Reconciler:
             self._api.delete(JOB, about["namespace"], name, below.jobs[name]["metadata"]["uid"])
         return told
 
-    def _found(self, kind: Kind, resource: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any] | None]:
+    def _found(self, kind: Kind, resource: Mapping[str, Any], last: Mapping[str, Any] | None
+               ) -> dict[tuple[str, str], Mapping[str, Any] | None]:
         namespace = resource["metadata"]["namespace"]
-        return {(that.kind, name): self._api.get(that, namespace if that.namespaced else None, name)
-                for that, name in references(resource)}
+        return kept.found(kind, references(resource), kept.objects(last), lambda that, name: self._api.get(
+            that, namespace if that.namespaced else None, name))
+
+    def _keep(self, kind: Kind, below: Below, plan: Plan, revisions: Mapping[str, Mapping[str, Any]],
+              last: Mapping[str, Any] | None) -> None:
+        """Keeps what a job refers to, before anything below it is made; revisions of before go."""
+        if plan.over or plan.suspended or not plan.children:
+            return
+        new = kept.revised(kind, below.resource, below.found, last)
+        if new is not None:
+            last = self._api.apply(REVISION, new)
+        for name, one in revisions.items():
+            if last is not None and name != last["metadata"]["name"] and not one["metadata"].get("deletionTimestamp"):
+                self._api.delete(REVISION, below.resource["metadata"]["namespace"], name, one["metadata"]["uid"])
 
     def _said(self, kind: Kind, resource: Mapping[str, Any]) -> dict[str, str]:
         """Reads the termination messages of a learning job's containers that have succeeded, by Job."""

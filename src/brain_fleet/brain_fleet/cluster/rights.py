@@ -9,7 +9,7 @@ from typing import Iterable
 
 from brain_fleet.cluster.api import Api
 from brain_fleet.cluster.kinds import (CLUSTER_RUNTIME, DATASET, DEPLOYMENT, EVENT, FLEET_NODE, FLEET_ORDER, JOB, JOBS,
-                                       MODEL, POD, RUNTIME, SCALER, SEDNA, SEDNA_JOBS, SERVICE, TRAINER, Kind)
+                                       MODEL, POD, REVISION, RUNTIME, SCALER, SEDNA, SEDNA_JOBS, SERVICE, TRAINER, Kind)
 
 Right = tuple[str, Kind, str]       # verb, kind, subresource
 
@@ -35,6 +35,7 @@ def rights(served: Iterable[Kind]) -> list[Right]:
     if any(kind.group in (TRAINER, SEDNA) for kind in served):
         found += [(verb, JOB, "") for verb in (*_MADE, "watch")]
         found += [(verb, SERVICE, "") for verb in ("get", "create", "patch")]
+        found += [(verb, REVISION, "") for verb in ("list", "create", "patch", "delete")]
         found += [("list", DEPLOYMENT, "")]     # whether the controllers of others are there, too
     if any(kind in served for kind in SEDNA_JOBS):
         found += [(verb, DEPLOYMENT, "") for verb in (*_MADE, "watch") if verb != "list"]

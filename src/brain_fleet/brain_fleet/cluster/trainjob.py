@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of a TrainJob on a cluster: a headless Service, and an indexed Job for each step, as a JobSet has them.
 
-The names, labels and variables are those that Kubeflow's own controller gives, so that torchrun finds its master
+The names, labels and variables are those that Kubeflow's own controller gives, so that nodes find the first one
 and the SDK finds the pods. What the job means is compiled by :mod:`brain_fleet.jobs.training`.
 """
 from __future__ import annotations
@@ -13,7 +13,7 @@ from brain_fleet.cluster.placement import placed
 from brain_fleet.cluster.plans import NO_SETTINGS, Child, Settings
 from brain_fleet.cluster.storage import Source, stored
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, overlaid, variables, with_variables
-from brain_fleet.jobs.training import TRAINER, Step, Training, compile_train_job
+from brain_fleet.jobs.training import TRAINER, Step, Training, compile_train_job, rank_variables
 
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"     # in managedBy: whose jobs this operator does
 NODE = "node"           # container and step of the trainer
@@ -66,22 +66,23 @@ def children(job: Mapping[str, Any], runtime: Mapping[str, Any], settings: Setti
 
 
 def _template(job: Mapping[str, Any], step: Step, training: Training, settings: Settings) -> dict[str, Any]:
-    """The template of a step's pods, with torchrun's variables and what the data gate fetches."""
+    """The template of a step's pods, with what its nodes find each other by, and what the data gate fetches."""
     template = step.job["template"]
     if step.role == TRAINER and training.fetched:
         sources = [Source(one.what, one.uri, one.variable, True, secret=one.secret) for one in training.fetched]
         template = stored(template, sources, settings.image, [v for one in training.fetched for v in one.env], NODE)
-    found = {**template, "spec": {**template["spec"], "containers": [
-        _torchrun(one, job["metadata"]["name"], training) if one["name"] in step.torchrun else one
-        for one in template["spec"]["containers"]]}}
-    return found
+    spec = {**template["spec"]}
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [_ranked(one, job["metadata"]["name"], training) if one["name"] in step.ranks else one
+                          for one in spec[kind]]
+    return {**template, "spec": spec}
 
 
-def _torchrun(container: Mapping[str, Any], job: str, training: Training) -> dict[str, Any]:
-    found = with_variables(container, variables({
-        "PET_NNODES": training.nodes, "PET_NPROC_PER_NODE": training.processes, "PET_NODE_RANK": RANK,
-        "PET_MASTER_ADDR": f"{job}-{NODE}-0-0.{job}", "PET_MASTER_PORT": PORT}))
-    return overlaid(found, {"ports": [{"containerPort": PORT}]})
+def _ranked(container: Mapping[str, Any], job: str, training: Training) -> dict[str, Any]:
+    found = with_variables(container, variables(rank_variables(
+        training.policy, training.nodes, training.processes, f"{job}-{NODE}-0-0.{job}", PORT, RANK)))
+    return overlaid(found, {"ports": [{"containerPort": PORT}]}) if container["name"] == NODE else found
 
 
 def _job(job: Mapping[str, Any], step: Step, template: dict[str, Any], number: int, labels: Mapping[str, str],

@@ -10,6 +10,7 @@ from typing import Any, Callable
 from brain_fleet.jobs.containers import made
 from brain_fleet.jobs.plan import COMPLETE, Group, Places, Plan, Worker, free_port
 from brain_fleet.jobs.records import Record
+from brain_fleet.jobs.training import rank_variables
 from brain_runtime.run.tree import Command, Tree, base_env, kill_leftovers, left_status
 from brain_wire.backoff import Backoff
 
@@ -317,7 +318,7 @@ class Job:
                 steps = [self._loading(worker)]
             else:
                 made(worker.steps)
-                more = self._torch(group, worker) if group.torch else {}
+                more = self._ranks(group, worker) if group.policy else {}
                 steps = [step.resolved(more, base_env()) for step in worker.steps]
             own["attempt"] += 1
             (self.folder(worker.name) / MESSAGE).unlink(missing_ok=True)
@@ -337,19 +338,17 @@ class Job:
         self.places.work.mkdir(parents=True, exist_ok=True)
         return Command(argv=argv, env=base_env(), cwd=str(self.places.work))
 
-    def _torch(self, group: Group, worker: Worker) -> dict[str, str]:
-        """Torchrun's variables, as Kubeflow sets them; elastic nodes meet at a store that no node takes along."""
-        its = self._group(group)
-        found = {"PET_NPROC_PER_NODE": group.procs, "PET_MASTER_ADDR": "127.0.0.1"}
+    def _ranks(self, group: Group, worker: Worker) -> dict[str, str]:
+        """Variables of a worker among its group; elastic nodes meet at a store that no node takes along."""
+        its, rank = self._group(group), [one.name for one in group.workers].index(worker.name)
+        its.setdefault("port", free_port())
+        found = rank_variables(group.policy, len(group.workers), group.procs, "127.0.0.1", its["port"], rank)
         if group.elastic:
             least, most = group.elastic
-            return {**found, **_ELASTIC, "PET_NNODES": f"{least}:{most}",
-                    "PET_RDZV_ENDPOINT": f"127.0.0.1:{its['port']}", "PET_MASTER_PORT": str(its["port"]),
-                    "PET_RDZV_ID": f"{self.record.uid}-{its['round']}"}
-        rank = [one.name for one in group.workers].index(worker.name)
-        its.setdefault("port", free_port())
-        return {**found, "PET_NNODES": str(len(group.workers)), "PET_NODE_RANK": str(rank),
-                "PET_MASTER_PORT": str(its["port"])}
+            del found["PET_NODE_RANK"]      # each is given one where they meet
+            found |= {**_ELASTIC, "PET_NNODES": f"{least}:{most}", "PET_RDZV_ENDPOINT": f"127.0.0.1:{its['port']}",
+                      "PET_RDZV_ID": f"{self.record.uid}-{its['round']}"}
+        return {name: str(value) for name, value in found.items()}
 
     def _store(self, group: Group) -> bool:
         """Checks if the store of elastic nodes listens; starts it where there is none, and its nodes again with it."""

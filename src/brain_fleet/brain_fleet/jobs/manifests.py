@@ -134,10 +134,6 @@ def _train_job(job: Manifest) -> None:
     trainer = spec.get("trainer") or {}
     if trainer.get("numProcPerNode", 1) < 1:
         raise FormProblem(f"spec.trainer.numProcPerNode must be at least 1, not {trainer['numProcPerNode']}")
-    for item in trainer.get("env", ()):
-        if item["name"].startswith("PET_"):
-            raise FormProblem(f"spec.trainer.env: {quoted(item['name'])} is set by the runner; take it away, and give "
-                              f"numNodes and numProcPerNode")
     kind = spec["runtimeRef"].get("kind", "ClusterTrainingRuntime")
     if kind not in ("TrainingRuntime", "ClusterTrainingRuntime"):
         raise FormProblem(f"spec.runtimeRef.kind is {quoted(kind)}; there are TrainingRuntime and "

@@ -95,9 +95,9 @@ class Group:
         backoff: failures that are survived; None: any number.
         together: workers that run only together: where one fails, all are started again.
         elastic: workers may come and go: least and most of them.
-        torch: torchrun's variables are set, with a port that is new each time.
+        policy: by whose variables its workers find each other, with a port that is new each time; empty: by none.
         service: it does not end by itself; a worker that ends is started again.
-        procs: ranks of a worker of torchrun, or ``auto``.
+        procs: processes of a worker; of torchrun's also ``auto``.
         jobs: that a cluster would make of it, of as many workers each; 0: none, but something within another.
     """
 
@@ -107,7 +107,7 @@ class Group:
     backoff: int | None = BACKOFF
     together: bool = False
     elastic: tuple[int, int] | None = None
-    torch: bool = False
+    policy: str = ""
     service: bool = False
     procs: str = "1"
     jobs: int = 1

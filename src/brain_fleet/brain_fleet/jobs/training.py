@@ -22,7 +22,8 @@ INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 NODE = "node"           # container of the trainer
 MOST_NODES = 10_000
 READY = "Ready"
-POLICIES = ("mpi", "jax", "xgboost", "flux")    # of training; torch is done, and none
+POLICIES = ("torch", "jax", "xgboost")      # of a runtime's mlPolicy; without one, commands run as they are
+UNDONE = ("mpi", "flux")
 _SCALE = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
 
 
@@ -37,7 +38,7 @@ class Step:
         labels: of it.
         job: spec of a Kubernetes Job, its pod's template with what the job says over it.
         after: steps, and what must be true of each before: Complete or :data:`READY`.
-        torchrun: containers that get torchrun's variables.
+        ranks: containers that are told by variables which of the nodes they are (:func:`rank_variables`).
     """
 
     name: str
@@ -46,7 +47,7 @@ class Step:
     labels: Mapping[str, str]
     job: dict[str, Any]
     after: tuple[tuple[str, str], ...] = ()
-    torchrun: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class Training:
     Attributes:
         steps: in order.
         nodes: of the trainer.
-        torch: torchrun starts its processes.
-        processes: that torchrun starts on a node, or ``auto``: one for each GPU.
+        policy: by which its nodes find each other, one of :data:`POLICIES`; empty: they do not.
+        processes: of a node; of torchrun's also ``auto``: one for each GPU.
         slots: processors, or GPUs, that a node uses.
         fetched: what has to be fetched for the nodes before they start.
         restarts: of the whole job, where a step has failed too often.
@@ -88,7 +89,7 @@ class Training:
 
     steps: tuple[Step, ...]
     nodes: int
-    torch: bool
+    policy: str
     processes: str
     slots: int
     fetched: tuple[Fetched, ...] = ()
@@ -106,18 +107,16 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
         Unfit: it cannot be run anywhere; names the field.
     """
     spec, policy = job["spec"], runtime["spec"].get("mlPolicy") or {}
-    other = next((name for name in POLICIES if policy.get(name) is not None), None)
+    other = next((name for name in UNDONE if policy.get(name) is not None), None)
     if other is not None:
         raise Unfit("TrainingRuntimeNotSupported", f"spec.runtimeRef: its mlPolicy.{other} is not run here; take a "
-                    f"runtime with torch, or without any", final=True)
+                    f"runtime with {', '.join(POLICIES)}, or without any", final=True)
+    found = next((name for name in POLICIES if policy.get(name) is not None), "")
     template = _patched(runtime["spec"].get("template") or {}, spec.get("runtimePatches") or ())
     inner, trainer = template.get("spec") or {}, spec.get("trainer") or {}
-    nodes, torch = _nodes(trainer, policy), policy.get("torch") is not None
-    reserved = next((one["name"] for one in trainer.get("env") or () if one["name"].startswith("PET_")), None)
-    if reserved and torch:
-        raise Unfit("ReservedVariable", f"spec.trainer.env: {quoted(reserved)} is set for torchrun; take it away, and "
-                    f"give numNodes and numProcPerNode", final=True)
-    notes = [] if torch or not trainer.get("numProcPerNode") else [
+    nodes = _nodes(trainer, policy)
+    _check_reserved(trainer, found)
+    notes = [] if found == "torch" or not trainer.get("numProcPerNode") else [
         "spec.trainer.numProcPerNode has no effect: the runtime has no mlPolicy.torch"]
     if runtime["spec"].get("podGroupPolicy"):
         notes.append("the runtime's podGroupPolicy has no effect: nodes start together, or with others where they fit")
@@ -131,9 +130,44 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
                     f"give it to the one that trains")
     resources = next((container.get("resources") for container in trains.job["template"]["spec"]["containers"]
                       if container["name"] == NODE), None)
-    processes, slots = processes_of(resources, trainer.get("numProcPerNode")) if torch else ("1", 1)
-    return Training(tuple(steps), nodes, torch, processes, slots, tuple(_fetched(spec, steps)),
+    processes, slots = "1", 1
+    if found == "torch":
+        processes, slots = processes_of(resources, trainer.get("numProcPerNode"))
+    elif found == "xgboost":    # a worker for each GPU
+        slots = _gpus(resources) or 1
+        processes = str(slots)
+    return Training(tuple(steps), nodes, found, processes, slots, tuple(_fetched(spec, steps)),
                     (inner.get("failurePolicy") or {}).get("maxRestarts") or 0, tuple(notes))
+
+
+def rank_variables(policy: str, nodes: int, processes: str, address: str, port: int, rank: Any) -> dict[str, Any]:
+    """Returns the variables by which the processes of a policy's nodes find each other, named as Kubeflow's plugins do.
+
+    Args:
+        policy: one of :data:`POLICIES`.
+        nodes: of the trainer.
+        processes: of a node.
+        address, port: of the first node.
+        rank: of this node, or where its pod finds it.
+    """
+    if policy == "torch":
+        return {"PET_NNODES": nodes, "PET_NPROC_PER_NODE": processes, "PET_NODE_RANK": rank,
+                "PET_MASTER_ADDR": address, "PET_MASTER_PORT": port}
+    if policy == "jax":
+        return {"JAX_NUM_PROCESSES": nodes, "JAX_PROCESS_ID": rank, "JAX_COORDINATOR_ADDRESS": f"{address}:{port}"}
+    return {"DMLC_TRACKER_URI": address, "DMLC_TRACKER_PORT": port, "DMLC_TASK_ID": rank,
+            "DMLC_NUM_WORKER": nodes * int(processes)}
+
+
+def _check_reserved(trainer: Mapping[str, Any], policy: str) -> None:
+    """Raises Unfit where a job sets a variable of the policy itself."""
+    names = rank_variables(policy, 1, "1", "", 0, 0) if policy else {}
+    found = next((one["name"] for one in trainer.get("env") or () if one["name"] in names
+                  or policy == "torch" and one["name"].startswith("PET_")), None)
+    if found:
+        whose = "torchrun" if policy == "torch" else policy
+        raise Unfit("ReservedVariable", f"spec.trainer.env: {quoted(found)} is set for {whose}; take it away, and give "
+                    f"numNodes" + (" and numProcPerNode" if policy == "torch" else ""), final=True)
 
 
 def _after(one: Mapping[str, Any], known: Sequence[str], in_order: bool) -> tuple[tuple[str, str], ...]:
@@ -157,11 +191,11 @@ def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, 
     labels = dict((made.get("metadata") or {}).get("labels") or {})
     body = dict(made.get("spec") or {})
     body["template"] = pod_template(body.get("template") or {}, f"step {one['name']}", "OnFailure")
-    role, replicas, torchrun = labels.get(ANCESTOR, ""), one.get("replicas") or 1, list[str]()
+    role, replicas, ranks = labels.get(ANCESTOR, ""), one.get("replicas") or 1, _targets(one["name"], policy)
     containers = body["template"]["spec"]["containers"]
     if role == TRAINER:
         replicas, trainer = 1, spec.get("trainer") or {}
-        torchrun = _torchrun(one["name"], policy) if policy.get("torch") is not None else []
+        ranks += [NODE] if any(policy.get(name) is not None for name in POLICIES) else []
         body |= {"completionMode": "Indexed", "parallelism": nodes, "completions": nodes}
         containers[:] = [_of_node(container, trainer) if container["name"] == NODE else container
                          for container in containers]
@@ -171,7 +205,7 @@ def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, 
                          for container in containers]
     else:
         role = ""
-    return Step(one["name"], role, replicas, labels, body, after, tuple(torchrun))
+    return Step(one["name"], role, replicas, labels, body, after, tuple(ranks))
 
 
 def _nodes(trainer: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
@@ -182,10 +216,10 @@ def _nodes(trainer: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
     return int(nodes)
 
 
-def _torchrun(step: str, policy: Mapping[str, Any]) -> list[str]:
-    """Containers of a step that get torchrun's variables."""
-    targets = ((policy["torch"] or {}).get("envInjection") or {}).get("targets") or ()
-    return [NODE, *(name for target in targets if target["jobName"] == step for name in target["containerNames"])]
+def _targets(step: str, policy: Mapping[str, Any]) -> list[str]:
+    """Containers of a step that are told torchrun's variables beside those that train."""
+    targets = ((policy.get("torch") or {}).get("envInjection") or {}).get("targets") or ()
+    return [name for target in targets if target["jobName"] == step for name in target["containerNames"]]
 
 
 def _of_node(container: Mapping[str, Any], trainer: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,6 +275,13 @@ def _patched(template: Mapping[str, Any], patches: Sequence[Mapping[str, Any]]) 
     return found
 
 
+def _gpus(resources: Mapping[str, Any] | None) -> int:
+    """The number of GPUs that are asked for; 0: none."""
+    asked = {**((resources or {}).get("limits") or {}), **((resources or {}).get("requests") or {})}
+    found = [str(count) for name, count in asked.items() if "gpu" in name and str(count) != "0"]
+    return max(1, int(found[0]) if re.fullmatch(r"\d{1,4}", found[0]) else 1) if found else 0
+
+
 def processes_of(resources: Mapping[str, Any] | None, said: int | None) -> tuple[str, int]:
     """Processes that torchrun starts on a node, and how many processors or GPUs that uses.
 
@@ -254,9 +295,9 @@ def processes_of(resources: Mapping[str, Any] | None, said: int | None) -> tuple
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     if said is not None:
         return str(said), said
-    gpus = [count for name, count in asked.items() if "gpu" in name and str(count) != "0"]
+    gpus = _gpus(resources)
     if gpus:
-        return "auto", max(1, int(gpus[0]) if re.fullmatch(r"\d{1,4}", str(gpus[0])) else 1)
+        return "auto", gpus
     text = str(asked.get("cpu", 1))
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(m|k|)", text)
     if found is None:

@@ -8,17 +8,18 @@ from typing import Any, Mapping
 from brain_fleet.jobs.containers import IMAGES, RESOURCES, grace, pod_steps
 from brain_fleet.jobs.manifests import Manifest, elastic, ttl
 from brain_fleet.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, Worker, noted
-from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, TRAINER, Fetched, Step, Training,
+from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Fetched, Step, Training,
                                        compile_train_job)
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
 
 MOST_WORKERS = 10_000
 # What every cluster with the trainer has; one of that name in a manifest is taken in its place.
-TORCH = {"spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [{
-    "name": "node", "template": {"metadata": {"labels": {ANCESTOR: TRAINER}}, "spec": {"template": {"spec": {
-        "containers": [{"name": NODE}]}}}}}]}}}}
-BUILT_IN = {("ClusterTrainingRuntime", "torch-distributed"): TORCH}
+BUILT_IN: dict[tuple[str, str], dict[str, Any]] = {("ClusterTrainingRuntime", f"{policy}-distributed"): {"spec": {
+    "mlPolicy": {"numNodes": 1, policy: {}}, "template": {"spec": {"replicatedJobs": [{
+        "name": "node", "template": {"metadata": {"labels": {ANCESTOR: TRAINER}}, "spec": {"template": {"spec": {
+            "containers": [{"name": NODE}]}}}}}]}}}} for policy in POLICIES}
+TORCH = BUILT_IN["ClusterTrainingRuntime", "torch-distributed"]
 # Of a replicated job's spec and of the JobSet's: what is done here.
 _JOB = {"template", "backoffLimit", "activeDeadlineSeconds", "parallelism", "completions", "completionMode"}
 _SET = {"replicatedJobs", "failurePolicy", "ttlSecondsAfterFinished", "volumeClaimPolicies", "startupPolicy"}
@@ -78,7 +79,7 @@ def _check_bounds(training: Training, bounds: tuple[int, int] | None) -> None:
     if not bounds[0] <= training.nodes <= bounds[1]:
         raise FormProblem(f"spec.trainer.numNodes is {training.nodes}, and the annotation fleet.brain/elastic allows "
                           f"{bounds[0]} to {bounds[1]}; change one of them")
-    if not training.torch:
+    if training.policy != "torch":
         raise FormProblem("the annotation fleet.brain/elastic is for runtimes with mlPolicy.torch; leave it out")
 
 
@@ -164,8 +165,8 @@ class _Making:
         # a node waits for its own loader, not for those of the others
         after = tuple(one for one in self._step.after if one[0] not in loaders or one[1] != COMPLETE)
         return Group(self._step.name, tuple(workers), after, self._backoff,
-                     together=training.torch and bounds is None and training.nodes > 1, elastic=bounds,
-                     torch=training.torch, procs=training.processes)
+                     together=bool(training.policy) and bounds is None and training.nodes > 1, elastic=bounds,
+                     policy=training.policy, procs=training.processes)
 
     def _where(self, one: Fetched, node: int) -> str:
         name = one.uri.partition("?")[0].rstrip("/").rpartition("/")[2]

@@ -14,6 +14,7 @@ from openapi import Invalid, Schemas
 
 BUILT_IN = (("", "v1", "services", "Service"), ("", "v1", "configmaps", "ConfigMap"), ("", "v1", "pods", "Pod"),
             ("", "v1", "events", "Event"), ("batch", "v1", "jobs", "Job"), ("apps", "v1", "deployments", "Deployment"),
+            ("apps", "v1", "controllerrevisions", "ControllerRevision"),
             ("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
             ("", "v1", "namespaces", "Namespace"),
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"))

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from brain_regions.vision import weights
 from brain_training.federated import network_of
+from brain_training.incremental.sedna_worker import WorkerProblem, report
 from brain_training.lifelong.allocation import of_windows
 from brain_training.lifelong.examining import examined
 from brain_training.lifelong.learners import Steps
@@ -151,14 +150,7 @@ def _lines(name: str) -> list[str]:
 
 def _report(kind: str, results: Sequence[Mapping[str, Any]], tell: Tell) -> None:
     """Tells the manager what came of it, where there is one; what it does not hear costs nothing but its status."""
-    server, name = os.environ.get("LC_SERVER"), os.environ.get("WORKER_NAME")
-    if not server or not name:
-        return
-    told = {"name": name, "namespace": os.environ.get("NAMESPACE", "default"), "ownerName": os.environ.get(
-        "JOB_NAME", ""), "ownerKind": "LifelongLearningJob", "kind": kind, "status": "completed", "results": results}
     try:
-        urllib.request.urlopen(urllib.request.Request(
-            f"{server}/sedna/workers/{name}/info", json.dumps(told).encode(), {"Content-Type": "application/json"}),
-            timeout=30).close()
-    except (urllib.error.URLError, OSError, ValueError) as problem:
+        report(kind, "completed", results, "LifelongLearningJob")
+    except WorkerProblem as problem:
         tell(f"the manager was not told: {problem}")
