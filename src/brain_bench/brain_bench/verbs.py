@@ -15,6 +15,7 @@ from brain_bench.bench_integration import integration
 from brain_bench.bench_joint import joint
 from brain_bench.bench_lesions import lesions
 from brain_bench.bench_lifelong import lifelong
+from brain_bench.bench_one_process import one_process
 from brain_bench.bench_operations import operations
 from brain_bench.bench_placement import placement
 from brain_bench.bench_sentence_lesions import sentence_lesions
@@ -28,8 +29,8 @@ from brain_bench.scale import scale
 from brain_runtime.command.saved import savable
 
 for verb in (backends, collectives, federated, fleet_messages, fleet_scale, headings, incremental, integration, joint,
-             lesions, lifelong, sentences, sentence_lesions, weights, gaps, gpu, neurons, nir, operations, placement,
-             scale, shards, training):
+             lesions, lifelong, sentences, sentence_lesions, weights, gaps, gpu, neurons, nir, one_process, operations,
+             placement, scale, shards, training):
     app.command()(verb)
 for info in app.registered_commands:
     info.callback = savable(info.callback, info.name or info.callback.__name__.replace("_", "-"))

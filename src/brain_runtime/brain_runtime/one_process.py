@@ -39,18 +39,22 @@ class _Part(End):
         self._asked = asked
         self._session: Session | None = None
         self.status = CANNOT_START
-        self.thread: threading.Thread | None = None
 
-    def open(self) -> None:
-        """Loads it and opens its session. Raises NoRouter once the end is asked for."""
+    def open(self) -> threading.Thread | None:
+        """Loads it and opens its session; the thread that is to run it, None where it cannot start.
+
+        Raises:
+            NoRouter: the end was asked for.
+        """
         owner.OWNER.set(self._asked.declared)
         try:
             self._asked.load()
             self._session = open_session(self._asked.options.router, identity=self._asked.name, patience=math.inf,
                                          stop=self.asked)
-            self.thread = owner.owned_thread(self._keep, "region")
+            return owner.owned_thread(self._keep, "region")
         except process.REFUSED as problem:
             log.error("cannot start: %s", safe_text.line(problem))
+            return None
         finally:
             owner.OWNER.set("")
 
@@ -112,16 +116,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     end_with_keeper()
     try:
         with threads.threads(threads.REGION):
-            for part in parts:
-                part.open()
+            running = [thread for part in parts if (thread := part.open()) is not None]
     except NoRouter:
         return 0
-    running = [part for part in parts if part.thread is not None]
-    for part in running:
-        part.thread.start()
-    for part in running:
-        part.thread.join()
-    return max((part.status for part in running if part.status != CANNOT_START), default=CANNOT_START)
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return max((part.status for part in parts if part.status != CANNOT_START), default=CANNOT_START)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def test_each_is_told_apart_and_begins_anew_alone(toys):
     def listen():
         for beat in beats.messages(timeout=0.1):
             newest[beat.name] = beat
-        told.update((one.name, one.msg) for one in rosout.messages(timeout=0.0))
+        told.update((one.name, one.msg) for one in rosout.messages(timeout=0.05))
         return newest
 
     for name in ("ann", "bob"):
