@@ -24,6 +24,7 @@ EXPERIMENTS = {
     "lifelong": "experiments.lifelong:Lifelong",
     "neurons": "experiments.neurons:Neurons",
     "nir": "experiments.nir_comparison:Nir",
+    "one-process": "experiments.one_process:OneProcess",
     "operations": "experiments.operations:Operations",
     "placement": "experiments.placement:Placement",
     "scale": "experiments.scale:Scale",

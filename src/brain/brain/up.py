@@ -65,6 +65,9 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
        tick: Annotated[float | None, typer.Option(min=1.0, max=200.0, metavar="HZ", help="With --host torch: rate at "
                                                   "which all regions go on together. Default: whenever there is "
                                                   "something to do.")] = None,
+       one_process: Annotated[bool, typer.Option("--one-process", help="Run all regions but the brainstem in one "
+                                                 "process, for a small computer: less memory, and a crash of one is "
+                                                 "that of all.")] = False,
        external: Annotated[str, typer.Option(metavar="NAMES", help="Regions that others run, as vision,place: waited "
                            "for, but not started.")] = "",
        run_dir: Annotated[Path | None, typer.Option(help="Folder for logs. Default: below ~/.local/state/brain.")
@@ -114,6 +117,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
         fail(f"--listen {ascii(one)} is no endpoint; write it as tcp/0.0.0.0:7447, or tls/... with --secure", 2)
     if tick is not None and host is not Host.torch:
         fail("--tick is for --host torch: on other hosts no region waits for another; leave one of the two out")
+    if one_process and host is Host.torch:
+        fail("--one-process is not for --host torch, where each region is a rank; leave one of the two out")
     with ExitStack() as claims:
         try:
             shown = {"split": split.value, "seed": seed, **({"request": json.dumps(room)} if room else {})}
@@ -121,7 +126,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                                      files=params_file or (), room=None if world == NO_WORLD else shown,
                                      host=host.value)
             if dry_run:
-                _tell_dry(resolved, as_json)
+                _tell_dry(resolved, as_json, one_process)
                 return
             world = resolved.world
             secured.check(resolved, number)
@@ -140,7 +145,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
                 claims.callback(runs.Claim(kept).release)
             how: dict[str, Any] = {"seed": seed, "folder": run, "state_dir": state_dir, "router": endpoint}
             together = resolved.grouped
-            children = [*([own_router] if own_router else []), *region_children(resolved, **how),
+            children = [*([own_router] if own_router else []),
+                        *region_children(resolved, **how, one_process=one_process),
                         *([group_child(resolved, **how, tick=tick)] if together else [])]
             supervised = SupervisedBrain(children, run / "logs", endpoint, namespace, external=resolved.external,
                                          grouped=together, on_event=lambda e: console.tell(
@@ -192,7 +198,7 @@ def _wait_for_the_last(domain: int, console: Any, stop: Any) -> None:
              f"`kill -9`, or choose another --domain")
 
 
-def _tell_dry(resolved: Any, as_json: bool) -> None:
+def _tell_dry(resolved: Any, as_json: bool, one_process: bool) -> None:
     """Says what would run."""
     from brain_runtime.dry_run import lines
 
@@ -201,7 +207,7 @@ def _tell_dry(resolved: Any, as_json: bool) -> None:
         return
     for warning in resolved.warnings:
         tell(f"warning: {warning}", "yellow", err=True)
-    for line in lines(resolved):
+    for line in lines(resolved, one_process=one_process):
         tell(line)
 
 

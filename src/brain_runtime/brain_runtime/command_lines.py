@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from brain_runtime.resolved import ResolvedRegion
 
@@ -26,6 +26,26 @@ def arguments(region: ResolvedRegion, seed: int | str, state_dir: Path | str | N
         found += ["--shards", str(region.shards), "--shard-backend", region.backend,
                   "--shard-timeout", f"{region.shard_timeout:g}"]
     return [*found, *(["--critical"] if region.critical else [])]
+
+
+AND = "+"   # between the regions of one process
+
+
+def one_process(commands: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The command line of one process with the regions of several, each made by :func:`command`."""
+    words = [word for line in commands for word in (AND, *line[3:])]
+    return (commands[0][0], "-m", "brain_runtime.one_process", *words[1:])
+
+
+def apart(argv: Iterable[str]) -> list[list[str]]:
+    """Arguments of each region in those of :func:`one_process`."""
+    found: list[list[str]] = [[]]
+    for word in argv:
+        if word == AND:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
 
 
 def value_text(value: Any) -> str:

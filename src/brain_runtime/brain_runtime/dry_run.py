@@ -10,18 +10,20 @@ LONGEST = 60    # characters of a parameter's value
 HEADS = ("region", "class", "critical", "restart", "")
 
 
-def lines(resolved: Resolved, only: Collection[str] | None = None) -> list[str]:
+def lines(resolved: Resolved, only: Collection[str] | None = None, one_process: bool = False) -> list[str]:
     """A table of the regions, and below each what it is given, hears and publishes.
 
     Args:
         only: names of the regions that are wanted; None: all.
+        one_process: those that can share a process do.
     """
     wanted = [region for region in resolved.regions if only is None or region.name in only]
-    rows = [HEADS, *((region.name, region.cls, "yes" if region.critical else "no", region.restart, _whose(region))
-                     for region in wanted)]
+    shared = [region.name for region in wanted if one_process and region.shares]
+    rows = [HEADS, *((region.name, region.cls, "yes" if region.critical else "no", region.restart,
+                      "in one process" if region.name in shared else _whose(region)) for region in wanted)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(HEADS))]
     table = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
-    started = sum(region.shards for region in wanted if not region.external)
+    started = sum(region.shards for region in wanted if not region.external) - max(0, len(shared) - 1)
     processes = "1 process" if started == 1 else f"{started} processes"
     found = [f"graph {resolved.name}, robot {resolved.robot or 'none'}, world {resolved.world}, host {resolved.host}, "
              f"namespace {resolved.namespace}: {processes} would be started", table[0]]

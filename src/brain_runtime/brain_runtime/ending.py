@@ -23,11 +23,11 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-class Ending:
-    """Waits for the signals that end a process (:data:`brain_wire.endings.ENDINGS`). Make it in the main thread.
+class End:
+    """End that is asked for.
 
     Attributes:
-        asked: set once one of them has come.
+        asked: set once it was.
         first: tells the second process of the end, where there is one.
     """
 
@@ -35,16 +35,27 @@ class Ending:
         self.asked = Flag()
         self.first = First()
         self._host: Any = None
-        on_ending(self._end)
 
     def ends(self, host: Any) -> None:
-        """Names what is to be ended: an object with ``stop()``, called at once if a signal has come already."""
+        """Names what is to be ended: an object with ``stop()``, called at once if the end was asked for already."""
         self._host = host
         if self.asked.is_set():
             host.stop()
 
-    def _end(self, number: int, frame: object) -> None:
+    def stop(self) -> None:
+        """Asks for it, from any thread or a signal handler."""
         self.asked.set()
         self.first.begins()
         if self._host is not None:
             self._host.stop()
+
+
+class Ending(End):
+    """End that is asked for by the signals that end a process (:data:`brain_wire.endings.ENDINGS`).
+
+    Make it in the main thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        on_ending(lambda number, frame: self.stop())

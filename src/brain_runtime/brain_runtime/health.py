@@ -49,12 +49,14 @@ class Health:
         limits: see there.
         rate: steps a second that it is to make by itself (Hz), or None.
         triggers: topics that make it step.
+        resting: states after which it may be silent for as long as a start takes.
     """
 
-    def __init__(self, limits: Limits, rate: float | None = None, triggers: tuple[str, ...] = ()) -> None:
+    def __init__(self, limits: Limits, rate: float | None = None, triggers: tuple[str, ...] = (),
+                 resting: tuple[int, ...] = RESTING) -> None:
         self._limits = limits
         self._rate = rate
-        self._triggers = triggers
+        self._triggers, self._resting = triggers, resting
         self.last: Any | None = None
         self.age = 0.0
         self.silence = 0.0
@@ -100,7 +102,7 @@ class Health:
         self.known += dt if self.last is not None else 0.0
         if self.last is None:
             return f"gave no heartbeat within {limits.start:g} s of its start" if self.age > limits.start else None
-        if self.last.state in RESTING:
+        if self.last.state in self._resting:
             allowed, token = limits.start, ""   # it may be loading, and its node may be made anew; nothing moves by it
         elif self.token is False:
             allowed, token = limits.silence_without_token, ", and its liveliness token is gone"

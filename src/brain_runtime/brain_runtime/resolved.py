@@ -85,6 +85,11 @@ class ResolvedRegion:
         """True if a spare process is kept ready for it: a gap in what commands actuators matters."""
         return self.moves and self.restart == "always"
 
+    @property
+    def shares(self) -> bool:
+        """True if it can share a process with others of its brain: it moves nothing, and a new start harms nobody."""
+        return not (self.moves or self.device or self.external) and self.restart == "always" and self.shards == 1
+
     def load(self) -> type[Region]:
         """The class.
 

@@ -33,13 +33,14 @@ class Stage:
         domain: ROS domain.
         stop: ends everything when set.
         request: for sim/episode.
+        one_process: regions that can share a process do.
 
     Raises:
         GraphError, StartError, SessionProblem, OSError: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
-                 stop: threading.Event, request: dict[str, Any]) -> None:
+                 stop: threading.Event, request: dict[str, Any], one_process: bool = False) -> None:
         self.begin = time.monotonic()
         self._stop, self._request, self._domain = stop, request, domain
         resolved = inspect_graph(graph, SIM_WORLD, room={"split": split, "seed": seed})
@@ -48,7 +49,8 @@ class Stage:
         own_router = router_child(endpoint)
         if own_router is None:
             refuse_twice([region.name for region in resolved.regions], endpoint, "", domain)
-        children = region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state", router=endpoint)
+        children = region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state", router=endpoint,
+                                   one_process=one_process)
         self.regions = [c.name for c in children]
         self.events: list[Event] = []
         self.supervised = SupervisedBrain([*([own_router] if own_router else []), *children], folder / "logs", endpoint,

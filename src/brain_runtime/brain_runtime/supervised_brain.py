@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
-from brain_runtime import secured
+from brain_runtime import command_lines, secured
 from brain_runtime.command_lines import command
 from brain_runtime.constants import trace_action
 from brain_runtime.heartbeat import UNCONFIGURED
@@ -20,7 +20,7 @@ from brain_runtime.resolved import Resolved
 from brain_runtime.robots import write_parameters
 from brain_runtime.run import keeper
 from brain_runtime.run.workload import NEVER, REGION, Event, Workload
-from brain_runtime.supervisor import Heartbeats, Link, Supervisor
+from brain_runtime.supervisor import Heartbeats, Link, Supervisor, Together
 from brain_wire import Node, NoRouter, Session, Watch, open_session, private
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
@@ -32,6 +32,7 @@ from brain_wire.wakeup import Flag
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 ROUTER, BRAINSTEM, GROUP = "router", "brainstem", "static_group"
+ONE_PROCESS = "one-process"     # no region can be called so
 TRIES = 2           # restarts after which what does not come up is not waited for
 
 
@@ -103,13 +104,15 @@ def _taken(host: str, port: int) -> bool:
         return False
 
 
-def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str) -> list[Workload]:
+def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str,
+                    one_process: bool = False) -> list[Workload]:
     """All regions that are started here as children.
 
     What commands actuators is ended after the other regions of the brain, and devices of a world after that.
 
     Args:
         folder: of the run, in which what the robot's profile says is written down for the processes.
+        one_process: regions that can share a process (:attr:`.resolved.ResolvedRegion.shares`) are one child.
 
     Raises:
         OSError: it cannot be written.
@@ -117,13 +120,19 @@ def region_children(resolved: Resolved, *, seed: int, folder: Path, state_dir: P
     given = {region.name: region.profile for region in resolved.regions if region.profile}
     profile = write_parameters(given, folder / "robot.params.yaml") if given else None
     files = [*filter(None, (resolved.beside, profile)), *resolved.files]
-    return [Workload(region.name, command(region, files, seed=seed, state_dir=state_dir, router=router),
-                     restart=REGION if region.restart == "always" else NEVER,
-                     probe=Heartbeats(region.node, region.rate, region.triggers), restarts_told=True,
-                     stop_order=keeper.WORLD if region.device else keeper.MOVER if region.moves else 0,
-                     spare=region.spare, lingers=region.device or region.moves)
-            for region in resolved.started
-            if region.name not in resolved.grouped]
+    started = [region for region in resolved.started if region.name not in resolved.grouped]
+    lines = {region.name: command(region, files, seed=seed, state_dir=state_dir, router=router) for region in started}
+    probes = {region.name: Heartbeats(region.node, region.rate, region.triggers) for region in started}
+    found = [Workload(region.name, lines[region.name], restart=REGION if region.restart == "always" else NEVER,
+                      probe=probes[region.name], restarts_told=True,
+                      stop_order=keeper.WORLD if region.device else keeper.MOVER if region.moves else 0,
+                      spare=region.spare, lingers=region.device or region.moves)
+             for region in started if not (one_process and region.shares)]
+    shared = [region.name for region in started if one_process and region.shares]
+    if shared:
+        found.append(Workload(ONE_PROCESS, command_lines.one_process([lines[name] for name in shared]), restart=REGION,
+                              probe=Together(tuple(probes[name] for name in shared)), restarts_told=True))
+    return found
 
 
 def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path, router: str,
@@ -282,12 +291,11 @@ class SupervisedBrain:
     def missing(self) -> list[str]:
         """Lists the reasons why :meth:`ready` does not hold, a line for each region."""
         found, now = [], time.monotonic()
-        for node in (*self.supervisor.nodes, *self._grouped):
+        for node, name in self._names().items():
             seen = self.ear.regions.get(node) if self.ear else None
             state = "never heard" if seen is None else seen.state(now)
             if state != "active":
                 region = node.rsplit("/", 1)[-1]
-                name = GROUP if node in self._grouped else region
                 ended = self.supervisor.fault(name)
                 why = ended or (seen.beat.reason if seen else "")
                 # what is heard of a region that ends and is started over and over changes from moment to moment
@@ -317,9 +325,12 @@ class SupervisedBrain:
         seen = [self.ear.regions[node] for node in self.supervisor.nodes if node in self.ear.regions]
         if any(one.beat.state == UNCONFIGURED and one.beat.reason for one in seen):
             return True
-        of = {node: node.rsplit("/", 1)[-1] for node in self.supervisor.nodes} | dict.fromkeys(self._grouped, GROUP)
         return any(self.supervisor.restarts(child) >= TRIES and node not in self.ear.regions
-                   for node, child in of.items())
+                   for node, child in self._names().items())
+
+    def _names(self) -> dict[str, str]:
+        """Names of the children that have the regions, by node."""
+        return {**self.supervisor.nodes, **dict.fromkeys(self._grouped, GROUP)}
 
     def stop(self) -> None:
         """Ends the children in good order, then the ear."""

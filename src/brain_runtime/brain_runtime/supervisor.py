@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping
 
-from brain_runtime.health import Health, Limits
+from brain_runtime.health import RESTING, Health, Limits
+from brain_runtime.heartbeat import ERROR
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import Event, Watching, Workload
 from brain_runtime.cpu_wait import CpuWait
@@ -40,9 +41,25 @@ class Heartbeats:
     rate: float | None = None
     triggers: tuple[str, ...] = ()
 
+    @property
+    def regions(self) -> tuple[Heartbeats, ...]:
+        """Probes of the regions of its process: this one."""
+        return (self,)
+
     def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
         """See :class:`.run.workload.Probe`."""
         return loop.region(workload.name, self, process)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Probe of a process with several regions, each of which begins anew by itself after it has failed."""
+
+    regions: tuple[Heartbeats, ...]
+
+    def watch(self, workload: Workload, process: int, loop: Supervisor) -> Watching:
+        """See :class:`.run.workload.Probe`."""
+        return _Together([loop.region(workload.name, one, process, (*RESTING, ERROR)) for one in self.regions])
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,10 @@ class Supervisor(Loop):
                          on_event=on_event, environment=environment)
 
     @property
-    def nodes(self) -> list[str]:
-        """Full node names of those that send heartbeats."""
-        return [one.probe.node for one in self._wanted.values() if isinstance(one.probe, Heartbeats)]
+    def nodes(self) -> dict[str, str]:
+        """Full node names of those that send heartbeats, each with the name of its workload."""
+        return {one.node: workload.name for workload in self._wanted.values()
+                if isinstance(workload.probe, (Heartbeats, Together)) for one in workload.probe.regions}
 
     def start(self) -> None:
         """Starts all."""
@@ -124,10 +142,10 @@ class Supervisor(Loop):
 
     # -- what is seen of it ----------------------------------------------------------------------------------------
 
-    def region(self, name: str, probe: Heartbeats, process: int) -> Watching:
-        """Begins to look at a process of a region."""
-        health = Health(self._limits, probe.rate, probe.triggers)
-        self._regions[probe.node] = region = _Region(self, name, process, health)
+    def region(self, name: str, probe: Heartbeats, process: int, resting: tuple[int, ...] = RESTING) -> _Region:
+        """Begins to look at a region in a process of a workload of that name; ``resting``: see :class:`Health`."""
+        health = Health(self._limits, probe.rate, probe.triggers, resting)
+        self._regions[probe.node] = region = _Region(self, name, probe.node, process, health)
         return region
 
     def _look(self, dt: float) -> None:
@@ -145,11 +163,12 @@ class Supervisor(Loop):
         doubted = []
         for one in heard:
             health = one.health
-            others = [other.health.heard for other in heard if other is not one and other.health.known > STEADY]
+            others = [other.health.heard for other in heard
+                      if other.process != one.process and other.health.known > STEADY]
             health.doubted = (health.silence > QUIET and health.token is not False and bool(others)
                               and sum(others) < ENOUGH * len(others))
             if health.doubted:
-                doubted.append(one.name)
+                doubted.append(one.node.rpartition("/")[2])
         if doubted and not self._doubted:
             self._complain(f"heartbeats of {', '.join(doubted)} and of others are missing though they are there: the "
                            f"wire may be flooded; they get {Limits.silence_together:g} s")
@@ -159,8 +178,8 @@ class Supervisor(Loop):
 class _Region:
     """One process of a region, by its heartbeats."""
 
-    def __init__(self, supervisor: Supervisor, name: str, process: int, health: Health) -> None:
-        self.name, self.process, self.health = name, process, health
+    def __init__(self, supervisor: Supervisor, name: str, node: str, process: int, health: Health) -> None:
+        self.name, self.node, self.process, self.health = name, node, process, health
         self._supervisor, self._cpu_wait = supervisor, CpuWait(process)
 
     def wrong(self, dt: float) -> str | None:
@@ -169,6 +188,22 @@ class _Region:
             self.health.forgive()
             return None
         return self.health.elapse(self._cpu_wait.counts(dt) if self.health.late else dt)
+
+
+class _Together:
+    """One process of several regions: what is wrong with one of them is wrong with it.
+
+    One that was never heard while others were is not held against them: it could not start, as the log says.
+    """
+
+    def __init__(self, regions: list[_Region]) -> None:
+        self._regions = regions
+
+    def wrong(self, dt: float) -> str | None:
+        """See :class:`Watching`."""
+        heard = [one for one in self._regions if one.health.last is not None]
+        found = [(one, one.wrong(dt)) for one in heard or self._regions]
+        return next((f"{fault} ({one.node})" for one, fault in found if fault), None)
 
 
 class _Router:

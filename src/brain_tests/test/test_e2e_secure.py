@@ -92,11 +92,12 @@ def brain(tmp_path):
         child.wait(PATIENCE)
 
 
-def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch):
+@pytest.mark.parametrize("more", [(), ("--one-process",)])
+def test_a_secured_brain_from_keys_to_the_end(brain, monkeypatch, more):
     graph = ("--graph", "tiny.graph.yaml", "--world", "none")
     assert brain("keys", "k", *graph).returncode == 0
     brain.start("up", "tiny.graph.yaml", "--world", "none", "--secure", "k", "--router", brain.endpoint, "--run-dir",
-                "run")
+                "run", *more)
     brain.until(lambda: brain.regions() == {"/eye": "active", "/mind": "active"})
     monkeypatch.setenv("BRAIN_SECURITY", str(brain.folder / "k"))
     with open_node("brain_say", router=brain.endpoint, domain=brain.domain) as node:

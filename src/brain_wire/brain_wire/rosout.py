@@ -6,6 +6,7 @@ import logging
 
 from brain_wire import messages, safe_text
 from brain_wire.node import Node
+from brain_wire.owner import OWNER
 from brain_wire.qos import QoS
 
 TOPIC, TYPE = "/rosout", "rcl_interfaces/msg/Log"
@@ -13,7 +14,7 @@ QUALITY = QoS(reliable=True, latched=True, depth=1000)
 
 
 class Rosout(logging.Handler):
-    """Publishes records, those of Zenoh itself left out.
+    """Publishes records, those of Zenoh itself and of other nodes in this process left out.
 
     Args:
         node: in whose name; while its session is open.
@@ -24,7 +25,8 @@ class Rosout(logging.Handler):
         self._node = node
         self._publisher = node.publisher(TOPIC, TYPE, QUALITY)
         self.setFormatter(safe_text.Formatter("%(message)s"))
-        self.addFilter(lambda record: not record.name.startswith("zenoh"))
+        owner = OWNER.get()
+        self.addFilter(lambda record: OWNER.get() == owner and not record.name.startswith("zenoh"))
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._node.session.zenoh.is_closed():

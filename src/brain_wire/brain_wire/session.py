@@ -27,6 +27,7 @@ from brain_wire import names, shared_memory
 from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
                                     place, read_credentials)
 from brain_wire.connect_errors import open_to_a_network, why_not
+from brain_wire.owner import owned_thread
 from brain_wire.wakeup import Flag
 
 DEFAULT_ROUTER = "tcp/localhost:7447"
@@ -201,7 +202,7 @@ class Session:
 
     def run(self, target: Callable[[], None], name: str) -> threading.Thread:
         """Starts a thread that receives until the session is closed."""
-        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread = owned_thread(target, name)
         self._threads.append(thread)
         thread.start()
         return thread

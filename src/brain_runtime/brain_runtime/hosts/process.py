@@ -18,7 +18,7 @@ import numpy as np
 
 from brain_runtime import diagnostics, snapshot
 from brain_runtime import heartbeat as beat
-from brain_runtime.ending import Ending
+from brain_runtime.ending import End
 from brain_runtime.hosts import resting
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT, HostedRegion
 from brain_runtime.hosts.policy import Threaded
@@ -28,6 +28,7 @@ from brain_runtime.region import Region
 from brain_runtime.stepper import RegionError, Stepper
 from brain_wire import messages
 from brain_wire.lifecycle import Outcome
+from brain_wire.owner import owned_thread
 from brain_wire.wakeup import Signal
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class ProcessHost(HostedRegion):
         Returns:
             0 after an end in good order, 1 after the region failed or did not end its last step.
         """
-        worker = threading.Thread(target=self.policy.work, name="step", daemon=True)
+        worker = owned_thread(self.policy.work, "step")
         worker.start()
         next_beat = next_save = time.monotonic()
         try:
@@ -308,7 +309,7 @@ def warm_up(cls: type[Region]) -> set[str]:
     return types
 
 
-def run_region(make: Callable[[], ProcessHost], ending: Ending) -> int:
+def run_region(make: Callable[[], ProcessHost], ending: End) -> int:
     """Runs a region until its end, and anew in the same process where that is ordered.
 
     Args:

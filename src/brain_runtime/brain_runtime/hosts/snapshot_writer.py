@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 from brain_runtime import snapshot
+from brain_wire.owner import owned_thread
 
 
 class SnapshotWriter:
@@ -35,7 +36,7 @@ class SnapshotWriter:
             self._next = blob
             if self._thread is None:
                 # A daemon: where a disk never answers, the process must end none the less.
-                self._thread = threading.Thread(target=self._work, name="snapshots", daemon=True)
+                self._thread = owned_thread(self._work, "snapshots")
                 self._thread.start()
             self._changed.notify_all()
 
