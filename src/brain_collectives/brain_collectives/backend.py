@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d as c10d
+from torch.distributed import distributed_c10d as c10d
 
 from brain_collectives import algorithms
 from brain_collectives.arguments import Flat, Tensor, Tensors, call_of, calls_of, check, one, operation_of, options

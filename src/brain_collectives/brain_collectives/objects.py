@@ -22,16 +22,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from brain_collectives import torch_private
 from brain_collectives.errors import ObjectsRefused
 from brain_collectives.group import Group
+from brain_collectives.torch_private import ELSEWHERE, PICKLING
 
-PICKLING = ("_object_to_tensor", "_tensor_to_object")
 COLLECTIVES = ("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list", "scatter_object_list",
                "send_object_list")
-# Modules of torch, what in them unpickles what has come, and the group in its arguments
-ELSEWHERE: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "torch.distributed.optim.zero_redundancy_optimizer": ("_broadcast_object", lambda given: given.get("group")),
-    "torch.distributed.checkpoint._pg_transport": ("PGTransport.recv_checkpoint", lambda given: given["self"]._pg)}
 
 
 def guard() -> None:
@@ -105,7 +102,7 @@ def check(group: dist.ProcessGroup | None) -> None:
     Raises:
         ObjectsRefused: they may not.
     """
-    wire = getattr(group or distributed_c10d._get_default_group(), "wire", None)
+    wire = getattr(group or torch_private.default_group(), "wire", None)
     if isinstance(wire, Group) and not wire.link.trusted:
         raise ObjectsRefused("objects are pickled, and whoever reaches this link could have code run by them: give all "
                              "ranks the same BRAIN_COLLECTIVES_SECRET and no router, or link them by a router with "

@@ -11,7 +11,7 @@ from brain_collectives.settings import NAME
 
 def register() -> None:
     """Registers the backend; a second time nothing."""
-    if dist.is_available() and NAME.upper() not in dist.Backend._plugins:
+    if dist.is_available() and not hasattr(dist.Backend, NAME.upper()):
         dist.Backend.register_backend(NAME, _make, extended_api=True, devices=["cpu"])
 
 

@@ -21,6 +21,7 @@ import torch.distributed as dist
 import zenoh
 from torch.distributed import distributed_c10d
 
+from brain_collectives import torch_private
 from brain_collectives.backend import ZenohGroup, be_default
 from brain_collectives.errors import Closed, CollectiveError, Refused
 from brain_collectives.group import Group
@@ -176,7 +177,7 @@ def _outlives(store: dist.Store) -> bool:
 
 def _put_in_place(old: ZenohGroup, new: ZenohGroup) -> None:
     """Tells torch of the new group, and no longer of the old one."""
-    world = distributed_c10d._world
+    world = torch_private.world
     is_default = old is dist.group.WORLD
     ranks = world.pg_group_ranks[old]
     kept = {old.wire.members[inner]: outer for outer, inner in ranks.items()}
@@ -191,7 +192,7 @@ def _put_in_place(old: ZenohGroup, new: ZenohGroup) -> None:
                 world.tags_to_pg[some].remove(one)
         for table in (world.pg_map, world.pg_group_ranks, world.pg_backend_config, world.pg_coalesce_state):
             table.pop(one, None)
-        distributed_c10d._unregister_process_group(old_name)
+        torch_private.unregister_group(old_name)
     old._calls.close()
     name = distributed_c10d.GroupName(f"{old.wire.name}/shrunk/{new.wire.epoch}")
     new.setGroupName(name)
@@ -203,7 +204,7 @@ def _put_in_place(old: ZenohGroup, new: ZenohGroup) -> None:
     tag = "" if is_default else f"user:{name}"
     world.tags_to_pg.setdefault(tag, []).append(new)
     world.pg_to_tag[new] = tag
-    distributed_c10d._register_process_group(name, new)
+    torch_private.register_group(name, new)
     if is_default:
         be_default(new.wire)
-        distributed_c10d._update_default_pg(new)
+        torch_private.update_default_group(new)

@@ -120,13 +120,15 @@ WRONG = {
     "no URI": (STAGED.replace("file:///data/rooms", "/data/rooms"), "storageUri must be SCHEME://"),
     "an operator": (LEARNING.replace('">"', '"~"'), "trigger.condition.operator must be one of"),
     "a share": (LEARNING.replace("0.8", "1.8"), "spec.dataset.trainProb must be between 0 and 1, not 1.8"),
+    "a runtime of others": (TRAIN.replace("{name: torch", "{apiGroup: example.io, name: torch"), "apiGroup is"),
     "elastic": (TRAIN.replace("{name: motor}", "{name: motor, annotations: {fleet.brain/elastic: '3:1'}}"),
                 "fleet.brain/elastic must be the least and the most nodes"),
     "a digest": (DATA.replace("{name: rooms}", "{name: rooms, annotations: {fleet.brain/sha256: abc}}"),
                  "must be 64 hexadecimal digits"),
 }
 IMPOSSIBLE = {
-    "torchrun's variable": (RUNTIME + "---\n" + STAGED.replace("KEPT", "PET_NNODES"), "'PET_NNODES' is set for torchrun"),
+    "torchrun's variable": (RUNTIME + "---\n" + STAGED.replace("KEPT", "PET_NNODES"),
+                            "'PET_NNODES' is set for torchrun"),
     "no such runtime": (TRAIN.replace("torch-distributed", "torch"), "spec.runtimeRef: there is no "
                         "ClusterTrainingRuntime 'torch'; apply it first"),
     "no command": (TRAIN.replace("command", "args"), "names no command"),
@@ -139,6 +141,8 @@ IMPOSSIBLE = {
     "a patch of nothing": (TRAIN + "  runtimePatches: [{manager: me, trainingRuntimeSpec: {template: {spec: "
                            "{replicatedJobs: [{name: nodes}]}}}}]\n", "the runtime has no replicated job 'nodes'; "
                            "there are node"),
+    "another machine": (DATA + "---\n" + FEDERATED.replace("spec: {containers", "spec: {nodeName: robot7, containers"),
+                        "template.spec.nodeName is 'robot7', and workers run on this machine"),
     "no such dataset": (FEDERATED, "there is no Model 'small'; apply it first"),
     "no such class": (TRAIN.replace("{name: motor}", "{name: motor, labels: {kueue.x-k8s.io/priority-class: soon}}"),
                       "there is no PriorityClass 'soon'"),

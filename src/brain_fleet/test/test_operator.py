@@ -314,7 +314,8 @@ def test_what_is_not_its_own_it_lets_be(cluster: Cluster) -> None:
     cluster.api.rights.rules = [(where, {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]})
                                 for where, rule in rules]      # as a quota refuses
     cluster.make(TRAIN_JOB, train_job("poor"))
-    assert "403 services. is forbidden" in cluster.until_condition(TRAIN_JOB, "poor", "Blocked")["message"]
+    told = cluster.until_condition(TRAIN_JOB, "poor", "Blocked")
+    assert "403 controllerrevisions.apps is forbidden" in told["message"]
     cluster.api.rights.rules = rules
     assert cluster.status(TRAIN_JOB, "queued") == {} and "finalizers" not in cluster.get(
         TRAIN_JOB, "queued")["metadata"]

@@ -21,7 +21,6 @@ import logging  # noqa: E402
 from typing import Callable, NoReturn, Sequence  # noqa: E402
 
 import rclpy  # noqa: E402
-from rclpy._rclpy_pybind11 import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402  (nowhere else named)
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from rclpy.type_support import check_for_type_support  # noqa: E402
@@ -37,6 +36,7 @@ from brain_wire.sched_slice import ask_for_short_slices  # noqa: E402
 from brain_wire.standby import OPTION  # noqa: E402
 from brain_runtime.predecessors import Predecessors  # noqa: E402
 from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
+from brain_runtime.rclpy_private import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402
 from brain_runtime.region import moves  # noqa: E402
 from brain_runtime.ros_args import RosArgsError  # noqa: E402
 from brain_runtime.run.keeper import end_with_keeper  # noqa: E402

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of a job, kept as they were when it began: in a ControllerRevision that the job owns and that ends with it.
+"""References of a job, kept as they were when it began: in a ControllerRevision that it owns and that ends with it.
 
 Deleting or changing a runtime, Dataset or Model changes nothing that has begun, for an operator that is started again
 neither. A job that ends goes on with what it began with; one that runs for ever takes changes, and what was there last
@@ -58,7 +58,8 @@ def revised(kind: Kind, owner: Mapping[str, Any], uses: Mapping[Key, Mapping[str
     about = owner["metadata"]
     # of its own uid: one that a job of the same name has left behind is not changed
     name = f"{about['name']}-{digest([about['uid'], data])}"
-    return owned(kind, owner, REVISION, name, STEP, data=data, revision=1 if last is None else int(last["revision"]) + 1)
+    number = 1 if last is None else int(last["revision"]) + 1
+    return owned(kind, owner, REVISION, name, STEP, data=data, revision=number)
 
 
 def _kept(kind: str, name: str, one: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from brain_fleet.cluster.kinds import (BY_KIND, DATASET, DEPLOYMENT, FEDERATED, 
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
+from brain_fleet.jobs import fields
 from brain_fleet.jobs.templates import LABEL, Unfit, fitting
 from brain_fleet.cluster.trainjob import CONTROLLER, left_out
 from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
@@ -118,9 +119,8 @@ class Reconciler:
             if problem.status not in (400, 403, 422):       # 403: a quota, too
                 raise
             plan = _stopped(kind, below, Unfit("Refused", f"the cluster refuses what is below it: {problem}"))
-        told = [] if below.jobs or plan.over or kind != TRAIN_JOB else [
-            Told(True, "NotDone", f"{what} of the runtime is not done by this operator") for what in left_out(
-                below.need(*runtime_of(resource)))]
+        told = [] if below.jobs or revisions or plan.over or plan.suspended else [
+            Told(True, "NotDone", what) for what in not_done(kind, below)]
         for name in plan.deleted:
             self._api.delete(JOB, about["namespace"], name, below.jobs[name]["metadata"]["uid"])
         told += self._write_status(kind, resource, plan.status)
@@ -217,6 +217,16 @@ class Reconciler:
         new = [one for one in status.get("conditions") or () if one not in before]
         return [Told(one["type"] in ("Failed", "Blocked") and one["status"] == "True", one.get("reason") or one["type"],
                      one.get("message") or one["type"]) for one in new[-TOLD:]]
+
+
+def not_done(kind: Kind, below: Below) -> list[str]:
+    """Lists fields that a resource, or one that it refers to, sets and that have no effect in a cluster."""
+    if kind == TRAIN_JOB:
+        return left_out(below.need(*runtime_of(below.resource)), below.resource)
+    found = fields.told(kind.kind, below.resource, cluster=True)
+    for (that, name), one in below.found.items():
+        found += fields.told(that, one or NO_SETTINGS, f"the {that} {name}'s ", cluster=True)
+    return found
 
 
 def _stopped(kind: Kind, below: Below, problem: Unfit) -> Plan:

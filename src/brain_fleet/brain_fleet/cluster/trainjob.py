@@ -12,6 +12,7 @@ from brain_fleet.cluster.kinds import JOB, PLAN, SERVICE, TIER, TRAIN_JOB, owned
 from brain_fleet.cluster.placement import placed
 from brain_fleet.cluster.plans import NO_SETTINGS, Child, Settings
 from brain_fleet.cluster.storage import Source, stored
+from brain_fleet.jobs.fields import told
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, overlaid, variables, with_variables
 from brain_fleet.jobs.training import TRAINER, Step, Training, compile_train_job, rank_variables
 
@@ -23,12 +24,9 @@ ATTEMPT = f"{JOBSET}/restart-attempt"       # label: how often the whole job was
 RANK = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 
 
-def left_out(runtime: Mapping[str, Any]) -> list[str]:
-    """Names what a runtime asks for and this operator does not do; a job runs all the same."""
-    spec = runtime["spec"]
-    found = ["podGroupPolicy (gang scheduling)"] if spec.get("podGroupPolicy") else []
-    inner = spec["template"].get("spec") or NO_SETTINGS
-    return found + (["ttlSecondsAfterFinished"] if inner.get("ttlSecondsAfterFinished") is not None else [])
+def left_out(runtime: Mapping[str, Any], job: Mapping[str, Any] = NO_SETTINGS) -> list[str]:
+    """Lists what a job and its runtime ask for and this operator does not do; a job runs all the same."""
+    return [*told("TrainJob", job, cluster=True), *told("TrainingRuntime", runtime, "the runtime's ", cluster=True)]
 
 
 def children(job: Mapping[str, Any], runtime: Mapping[str, Any], settings: Settings, attempt: int = 0) -> list[Child]:
@@ -94,6 +92,7 @@ def _job(job: Mapping[str, Any], step: Step, template: dict[str, Any], number: i
     template["spec"].setdefault("subdomain", job["metadata"]["name"])
     spec = {**step.job, "template": template}
     spec.setdefault("completionMode", "Indexed")
+    spec.pop("suspend", None)       # the TrainJob's counts
     plan = digest(spec)
     spec["suspend"] = bool(job["spec"].get("suspend"))
     body = owned(TRAIN_JOB, job, JOB, name, step.name, spec=spec)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.jobs.plan import GRACE, Places, Step, noted
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
-
-IMAGES = "images are not used: commands run in the environment of this machine"
-RESOURCES = "resources are told and not enforced"
-# Of a pod and a container: what is done, and what a process of this machine has no counterpart for.
-_POD = {"containers", "initContainers", "volumes", "restartPolicy", "terminationGracePeriodSeconds",
-        "activeDeadlineSeconds", "nodeName", "priorityClassName", "priority"}
-_CONTAINER = {"name", "image", "imagePullPolicy", "command", "args", "env", "volumeMounts", "workingDir", "resources",
-              "ports"}
 
 
 def pod_steps(template: Mapping[str, Any], place: str, name: str, index: int, places: Places, notes: list[str],
@@ -29,14 +22,14 @@ def pod_steps(template: Mapping[str, Any], place: str, name: str, index: int, pl
         place: of it in the manifest, for messages.
         name, index: of the worker.
         places: where things are.
-        notes: what has no effect is added.
+        notes: what is done otherwise than a pod does it is added; which fields have no effect, :mod:`.fields` says.
         env: variables that come before the container's own.
         namespace: of the job.
         paths: of the container, and what each is here.
         main: the container that works; None: the first.
 
     Raises:
-        FormProblem: it names no command, or no such container.
+        FormProblem: it names no command, no such container, or another machine.
     """
     spec = template.get("spec") or {}
     containers = spec.get("containers") or []
@@ -44,7 +37,10 @@ def pod_steps(template: Mapping[str, Any], place: str, name: str, index: int, pl
     if not found:
         raise FormProblem(f"{place}.spec.containers holds no container" + (f" {quoted(main)}" if main else ""))
     chosen = found[0]
-    noted(notes, *(f"{place}.spec.{key} has no effect here" for key in spec if key not in _POD))
+    node = spec.get("nodeName")
+    if node and node not in ("localhost", socket.gethostname()):
+        raise FormProblem(f"{place}.spec.nodeName is {quoted(node)}, and workers run on this machine, "
+                          f"{socket.gethostname()}, only; take it away, or run the job in a cluster")
     noted(notes, *(f"{place}: the container {one['name']} is not started; only {containers[chosen]['name']} is"
                    for number, one in enumerate(containers) if number != chosen))
     volumes = {one["name"]: one for one in spec.get("volumes") or ()}
@@ -61,13 +57,8 @@ def grace(template: Mapping[str, Any]) -> float:
 
 def _step(container: Mapping[str, Any], place: str, volumes: Mapping[str, Any], name: str, index: int, places: Places,
           notes: list[str], env: Mapping[str, str], namespace: str, paths: dict[str, str]) -> Step:
-    noted(notes, *(f"{place}.{key} has no effect here" for key in container if key not in _CONTAINER))
-    if container.get("image"):
-        noted(notes, IMAGES)
-    if container.get("resources"):
-        noted(notes, RESOURCES)
     for mount in container.get("volumeMounts") or ():
-        where = _volume(mount["name"], volumes.get(mount["name"]), places, name, notes)
+        where = _volume(mount["name"], volumes.get(mount["name"]), places, name)
         if where is not None:
             paths.setdefault(mount["mountPath"].rstrip("/") or "/",
                              str(Path(where, mount["subPath"])) if mount.get("subPath") else where)
@@ -85,14 +76,12 @@ def _step(container: Mapping[str, Any], place: str, volumes: Mapping[str, Any], 
         if one.get("valueFrom"):
             told = _field(one["valueFrom"], name, index, namespace)
             if told is None:
-                noted(notes, f"{place}.env: {one['name']} is of a secret, a map or a field that is not here, and is "
-                             f"not set")
+                if one["valueFrom"].get("fieldRef"):
+                    noted(notes, f"{place}.env: {one['name']} is of a field that is not here, and is not set")
                 continue
             value = told
         own.pop(one["name"], None)
         own[one["name"]] = here(value)
-    if container.get("envFrom"):
-        noted(notes, f"{place}.envFrom has no effect here")
     cwd = str(places.work)
     if container.get("workingDir"):
         wanted = here(container["workingDir"])
@@ -117,7 +106,7 @@ class _Translation:
         return self._search.sub(lambda found: self._paths[found[1]], text)
 
 
-def _volume(name: str, volume: Mapping[str, Any] | None, places: Places, worker: str, notes: list[str]) -> str | None:
+def _volume(name: str, volume: Mapping[str, Any] | None, places: Places, worker: str) -> str | None:
     """The folder that a volume is here; None: nothing."""
     kind = next((key for key in volume if key != "name"), "emptyDir") if volume else "claim"
     if volume and kind == "hostPath":
@@ -133,7 +122,6 @@ def _volume(name: str, volume: Mapping[str, Any] | None, places: Places, worker:
         return str(places.folder / "volumes" / name)
     if kind == "emptyDir":
         return str(places.folder / "volumes" / worker / name)
-    noted(notes, f"the volume {name} is a {kind}, which is not here; what is mounted from it is not there")
     return None
 
 

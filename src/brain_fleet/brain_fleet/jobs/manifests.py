@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_fleet.jobs.kinds import JOBS, check_kind, kinds
+from brain_fleet.jobs.kinds import JOBS, TRAINER, check_kind, kinds
 from brain_fleet.jobs.samples import check_metric
 from brain_fleet.schema import FormProblem, check_plain
 from brain_wire.safe_text import quoted
@@ -134,6 +134,8 @@ def _train_job(job: Manifest) -> None:
     trainer = spec.get("trainer") or {}
     if trainer.get("numProcPerNode", 1) < 1:
         raise FormProblem(f"spec.trainer.numProcPerNode must be at least 1, not {trainer['numProcPerNode']}")
+    if (group := spec["runtimeRef"].get("apiGroup", TRAINER.partition("/")[0])) != TRAINER.partition("/")[0]:
+        raise FormProblem(f"spec.runtimeRef.apiGroup is {quoted(group)}; runtimes are of {TRAINER.partition('/')[0]}")
     kind = spec["runtimeRef"].get("kind", "ClusterTrainingRuntime")
     if kind not in ("TrainingRuntime", "ClusterTrainingRuntime"):
         raise FormProblem(f"spec.runtimeRef.kind is {quoted(kind)}; there are TrainingRuntime and "

@@ -8,6 +8,7 @@ from typing import Any, Mapping
 
 from brain_fleet.blobs.inputs import local_path
 from brain_fleet.jobs.containers import grace, pod_steps
+from brain_fleet.jobs.fields import told
 from brain_fleet.jobs.job import MESSAGE
 from brain_fleet.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_fleet.jobs.manifests import Manifest, ttl
@@ -34,7 +35,7 @@ class Making:
 
     def __init__(self, job: Manifest, objects: Objects, places: Places) -> None:
         self.job, self.places = job, places
-        self.notes: list[str] = []
+        self.notes = told(job.kind, job.value)
         self._objects = objects
         self._loaders: list[Worker] = []
 
@@ -48,8 +49,7 @@ class Making:
         found = self._objects.get((kind, self.job.near(name)))
         if found is None:
             raise FormProblem(f"{field}: there is no {kind} {quoted(name)}; apply it first or in the same file")
-        if found.spec.get("credentialName"):
-            noted(self.notes, "credentialName has no effect here: loaders have the credentials of who runs them")
+        noted(self.notes, *told(kind, found.value, f"the {kind} {name}'s "))
         return found
 
     def find(self, kind: str, name: str, field: str) -> Mapping[str, Any]:

@@ -118,8 +118,6 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
     _check_reserved(trainer, found)
     notes = [] if found == "torch" or not trainer.get("numProcPerNode") else [
         "spec.trainer.numProcPerNode has no effect: the runtime has no mlPolicy.torch"]
-    if runtime["spec"].get("podGroupPolicy"):
-        notes.append("the runtime's podGroupPolicy has no effect: nodes start together, or with others where they fit")
     in_order = (inner.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
     steps: list[Step] = []
     for one in inner.get("replicatedJobs") or ():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from brain_fleet.jobs.containers import IMAGES, RESOURCES, grace, pod_steps
+from brain_fleet.jobs.containers import grace, pod_steps
+from brain_fleet.jobs.fields import told
 from brain_fleet.jobs.manifests import Manifest, elastic, ttl
 from brain_fleet.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, Worker, noted
 from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Fetched, Step, Training,
@@ -20,9 +21,6 @@ BUILT_IN: dict[tuple[str, str], dict[str, Any]] = {("ClusterTrainingRuntime", f"
         "name": "node", "template": {"metadata": {"labels": {ANCESTOR: TRAINER}}, "spec": {"template": {"spec": {
             "containers": [{"name": NODE}]}}}}}]}}}} for policy in POLICIES}
 TORCH = BUILT_IN["ClusterTrainingRuntime", "torch-distributed"]
-# Of a replicated job's spec and of the JobSet's: what is done here.
-_JOB = {"template", "backoffLimit", "activeDeadlineSeconds", "parallelism", "completions", "completionMode"}
-_SET = {"replicatedJobs", "failurePolicy", "ttlSecondsAfterFinished", "volumeClaimPolicies", "startupPolicy"}
 FETCH = "fetch"         # of the group that fetches what the runtime has no step for
 
 
@@ -42,13 +40,7 @@ def train_plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], place
     training = compile_train_job(job.value, runtime)
     template, bounds = (runtime["spec"].get("template") or {}).get("spec") or {}, elastic(job)
     _check_bounds(training, bounds)
-    noted(notes, *training.notes, *(f"the runtime's template.spec.{key} has no effect here" for key in template
-                                    if key not in _SET))
-    trainer = spec.get("trainer") or {}
-    if trainer.get("image"):
-        noted(notes, IMAGES)
-    if trainer.get("resourcesPerNode"):
-        noted(notes, RESOURCES)
+    noted(notes, *training.notes, *told("TrainJob", job.value), *told("TrainingRuntime", runtime, "the runtime's "))
     if spec.get("suspend"):
         noted(notes, "it is suspended until it is applied with suspend: false; Kueue, which does that on a cluster, is "
                      "not run here")
@@ -57,8 +49,6 @@ def train_plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], place
     if training.fetched:
         groups.append(_fetching(training, places))
     for step in training.steps:
-        noted(notes, *(f"the runtime's replicated job {step.name}: {key} has no effect here" for key in step.job
-                       if key not in _JOB))
         deadlines += [float(step.job["activeDeadlineSeconds"])] if "activeDeadlineSeconds" in step.job else []
         make = _Making(job, step, places, notes)
         if step.role in INITIALIZERS:
@@ -125,10 +115,7 @@ class _Making:
         if container is None:
             raise FormProblem(f"{self._place} holds no container {role}; name its container so")
         env = {one["name"]: one.get("value", "") for one in container.get("env") or ()}
-        uri, wanted = env.get("STORAGE_URI", ""), (self._job.spec.get("initializer") or {}).get(what) or {}
-        if wanted.get("secretRef"):
-            noted(self._notes, f"spec.initializer.{what}.secretRef has no effect here: a loader has the credentials "
-                               f"of who runs it")
+        uri = env.get("STORAGE_URI", "")
         workers = []
         for index in range(nodes):
             to, name = _folder(self._places, index, what), f"{self._step.name}-{index}"

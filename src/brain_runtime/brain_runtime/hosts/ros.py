@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from rcl_interfaces.msg import SetParametersResult
-from rclpy._rclpy_pybind11 import RCLError  # nowhere else named
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -35,6 +34,7 @@ from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
 from brain_runtime.predecessors import Predecessors
 from brain_runtime.region import Region
 from brain_runtime.cpu_wait import CpuWait
+from brain_runtime.rclpy_private import RCLError
 from brain_wire.goals import Act
 from brain_wire.lifecycle import Outcome
 from brain_wire.names import expand

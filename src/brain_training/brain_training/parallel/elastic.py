@@ -33,6 +33,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalEx
 from torch.distributed.elastic.rendezvous import RendezvousClosedError, RendezvousParameters
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
+from brain_collectives.torch_private import check_overridden
 from brain_runtime import end_with_parent
 from brain_runtime.torch_store import HERE, NEAR
 from brain_training.checkpoint import all_of
@@ -71,6 +72,9 @@ class Spec:
     argv: list[str]
     report: str
     folders: list[str]
+
+
+check_overridden("torch.distributed.elastic.agent.server.local_elastic_agent", "LocalElasticAgent")
 
 
 class Agent(LocalElasticAgent):

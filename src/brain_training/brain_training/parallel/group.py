@@ -14,8 +14,8 @@ from typing import Any, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
+from brain_collectives.torch_private import ReduceScatter
 from brain_training.parallel.neighbours import Neighbours, met
 from brain_training.parallel.posts import Posts
 from brain_training.parallel.together import Together, in_order

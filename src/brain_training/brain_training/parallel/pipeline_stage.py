@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage
-from torch.distributed.pipelining.stage import _RecvInfo
 
+from brain_collectives.torch_private import RecvInfo, check_overridden
 from brain_regions.columns import packed, packed_size, unpacked
 from brain_training.parallel.chain import Kind, Stage
 from brain_training.parallel.posts import Posts
@@ -49,6 +49,9 @@ class Span(NamedTuple):
     micro: int
     begin: float
     end: float
+
+
+check_overridden("torch.distributed.pipelining.stage", "PipelineStage")
 
 
 class PackedStage(PipelineStage):
@@ -98,7 +101,7 @@ class PackedStage(PipelineStage):
     def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
         for chunk in range(num_microbatches):
             self.args_recv_info[chunk] = tuple(
-                _RecvInfo(input_name=name, source=self.stage_index - 1, buffer=None, tensor_meta=meta)
+                RecvInfo(input_name=name, source=self.stage_index - 1, buffer=None, tensor_meta=meta)
                 for name, meta in zip(self.submod.takes, self._stage_meta.inputs))
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
@@ -142,9 +145,9 @@ class PackedStage(PipelineStage):
 
     # -- backward --------------------------------------------------------------------------------------------------
 
-    def _create_grad_recv_info(self, act_send_info: dict) -> tuple[_RecvInfo, ...]:
-        return tuple(_RecvInfo(input_name=f"gradient of {name}", source=self.stage_index + 1, buffer=None,
-                               tensor_meta=meta) for name, meta in zip(self.submod.gives, self._stage_meta.outputs))
+    def _create_grad_recv_info(self, act_send_info: dict) -> tuple[RecvInfo, ...]:
+        return tuple(RecvInfo(input_name=f"gradient of {name}", source=self.stage_index + 1, buffer=None,
+                              tensor_meta=meta) for name, meta in zip(self.submod.gives, self._stage_meta.outputs))
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         """One message from the next stage."""

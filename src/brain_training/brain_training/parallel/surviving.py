@@ -22,7 +22,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch._C._distributed_c10d import BarrierOptions
+from torch.distributed.distributed_c10d import BarrierOptions
 
 from brain_training.checkpoint import CheckpointError
 from brain_training.parallel.group import Ranks
