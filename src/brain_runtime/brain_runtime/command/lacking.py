@@ -23,7 +23,8 @@ def build(package: str) -> str:
 def lacks(package: str) -> str:
     """Returns the message for a package that is not installed, with the remedy."""
     if package == EXPERIMENTS:
-        return "this needs experiments/, a folder of the checkout that is not installed; go to the top of the checkout"
+        return ("this needs experiments/, a folder of the checkout that is not installed; go to the top of the "
+                "checkout, or name that in PYTHONPATH")
     if package in PACKAGES:
         return f"{package} is not installed here, and this needs it; build it too: {build(package)}"
     where = f"there is no package {package} for {sys.executable}, and this needs it; "
