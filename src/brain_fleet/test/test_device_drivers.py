@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from brain_fleet.devices.alone import Alone, read_devices
+from brain_fleet.state.brain import Brain, Never
+from brain_runtime.interfaces import Heartbeat
 from brain_wire import Node, messages, open_node, open_session
-from brain_wire.qos import FEATURE
+from brain_wire.qos import FEATURE, STREAM
 from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -280,6 +282,62 @@ def test_keys_and_topics_are_properties_and_are_shown(start, ports, run, until):
     begin()
     with open_session(router, patience=30.0) as session:
         said(lambda: session.zenoh.put("plant/heat", "20"), "heat", state="ok", value=20.0)
+
+
+def test_a_device_is_a_node_whose_parameters_are_what_is_wanted_of_it(start, ports, run, until, monkeypatch):
+    _, port = ports
+    router = f"tcp/127.0.0.1:{port}"
+    monkeypatch.setenv("PYTHONPATH", str(PROGRAMS), prepend=os.pathsep)
+    well = {"visitor": {"is": 20.0}, "period": 0.1, "topic": {}}
+    look, becomes = run(model(goal={**HEAT, "access": "ReadWrite", "minimum": 5}, heat=HEAT)
+                        + device("liars:Well", {}, {"goal": well, "heat": well}), router)
+    becomes("heat", state="ok", value=20.0)     # without a router, too
+    start(sys.executable, "-m", "brain_wire.router", "--listen", router)
+    with open_node("people", router=router, patience=30.0) as node:
+        goals = node.subscription("devices/plant/goal", "std_msgs/msg/Float64")
+        beats = node.subscription("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
+        until(goals.take)
+        beat = messages.decode(until(beats.take)[-1].data, beats.type)
+        assert (beat.name, beat.state, beat.critical) == ("/device_plant", Heartbeat.STATE_ACTIVE, False)
+        brain = Brain(node)
+        assert brain.get_parameter("device_plant", "goal") == 5.0 and "desired" not in look("goal")   # nobody set it
+        with pytest.raises(Never, match="goal of device_plant is 101.0, but must be between 5 and 100"):
+            brain.set_parameters("device_plant", {"goal": 101.0})
+        brain.set_parameters("device_plant", {"goal": 41.5})
+        becomes("goal", state="ok", value=41.5, desired=41.5)
+        until(lambda: messages.decode((goals.take() or until(goals.take))[-1].data, goals.type).data == 41.5)
+        brain.set_active("device_plant", False)
+        becomes("heat", state="offline", why="it was deactivated")
+        brain.set_active("device_plant", True)
+        becomes("heat", state="ok", value=20.0)
+
+
+def test_in_a_secured_brain_a_device_with_keys_has_rights_of_its_own(start, ports, run, until, tmp_path, monkeypatch):
+    domain, port = os.environ["ROS_DOMAIN_ID"], ports[1]
+    keys, router, path = tmp_path / "keys", f"tls/localhost:{port}", tmp_path / "tank.yaml"
+    text = model(level={"type": "float", "unit": "V", "maximum": 5}) + device("ros-topic", {}, {"level": {
+        "visitor": {"topic": "tank", "type": "std_msgs/msg/Float64"}, "period": 0.05, "topic": {}}})
+    path.write_text(text)
+    subprocess.run([sys.executable, "-m", "brain", "keys", keys, "--world", "none", "--edge", "--device", path,
+                    "--domain", domain], check=True, capture_output=True, timeout=400)
+    assert (keys / "device_plant.json5").exists() and (keys / "device_plant_link.json5").exists()
+    start(sys.executable, "-m", "brain_wire.router", "--listen", router, "--config", keys / "router.json5")
+    until(lambda: listens(port))
+    monkeypatch.setenv("BRAIN_SECURITY", str(keys))
+    look, _ = run(text, router)
+    with (open_session(router, identity="robot", patience=30.0) as driver, Node(driver, "tank_driver") as tank,
+          open_session(router, identity="edge", patience=30.0) as edge, Node(edge, "edge") as node,
+          open_session(router, identity="device_plant", patience=30.0) as own, Node(own, "device_plant") as stranger):
+        says = tank.publisher("tank", "std_msgs/msg/Float64")
+        said = lambda: says.publish(messages.make("std_msgs/msg/Float64", data=1.25))   # noqa: E731
+        level = node.subscription("devices/plant/level", "std_msgs/msg/Float64")
+        other = node.subscription("devices/other/level", "std_msgs/msg/Float64")
+        until(lambda: (said(), look("level").get("value") == 1.25)[1], look)
+        lie = stranger.publisher("devices/other/level", "std_msgs/msg/Float64")
+        shown = until(lambda: (said(), lie.publish(messages.make("std_msgs/msg/Float64")), level.take())[2])[0]
+        assert messages.decode(shown.data, level.type).data == 1.25
+        assert Brain(node).get_parameter("device_plant", "use_sim_time") is False   # the edge may ask it
+        assert other.take() == []
 
 
 def test_in_a_secured_brain_devices_have_the_rights_of_the_edge(start, ports, run, until, tmp_path, monkeypatch):

@@ -2,8 +2,10 @@
 """Devices in a fleet: ordered by the cloud, run by the edge with it or without, and shown by both."""
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -171,9 +173,35 @@ def test_a_driver_or_a_file_that_the_robot_has_not_is_told_of(fleet, until, tmp_
     until(lambda: "no order: install it on the robot" in states()["boiler"][1])
 
 
+def test_a_database_of_the_edge_before_is_opened_and_its_device_runs(fleet, server, until):
+    """The dump is of an edge whose drivers were no regions yet, which had set this boiler and was ended."""
+    server()
+    folder = fleet.database("robot1")
+    folder.mkdir(mode=0o700)
+    with contextlib.closing(sqlite3.connect(folder / "fleet.db")) as db:
+        dump = (Path(__file__).parent / "data" / "edge_with_device.sql").read_text(encoding="utf-8")
+        db.executescript(dump.replace("5020", str(server.port)))
+    fleet.edge(cut=False)
+
+    def boiler():
+        return json.loads(invoke("devices", "--json", "--folder", folder)[1])["devices"][0]["properties"]
+
+    found = until(lambda: (now := boiler()) and all(one["fresh"] for one in now.values()) and now,
+                  lambda: (boiler(), fleet.said("robot1")))
+    assert found["goal"].items() >= {"value": 21.0, "desired": 21.0, "state": "ok"}.items()
+    assert found["heat"]["value"] == 21.5 and found["heat"]["at"] > "2026-11-29T19:14:19"
+
+
 def test_an_edge_without_devices_loads_no_driver():
     code = "import sys; import brain_fleet.processes.run_edge; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "brain_fleet.devices.keeping" in loaded
-    assert not loaded & {"pymodbus", "paho", "asyncio", "brain_fleet.devices.mapper", "brain_fleet.devices.shown"}
+    assert not loaded & {"pymodbus", "paho", "asyncio", "brain_fleet.devices.manager", "brain_fleet.devices.region"}
+
+
+def test_the_process_of_a_device_loads_no_torch():
+    code = ("import sys; import brain_fleet.devices.process; from brain_fleet.devices.protocols import OWN, find; "
+            "[find(name, True) for name in OWN]; print(*sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "brain_regions", "pymodbus", "paho"} & set(done.stdout.split())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from brain_fleet.devices.mapper import Mapper
+from brain_fleet.devices.manager import DeviceManager
 from brain_fleet.devices.models import read_device, read_model
 from brain_fleet.devices.owned_files import read_files
 from brain_fleet.owners_file import OwnersFileProblem
@@ -38,7 +38,7 @@ def run():
     made = []
 
     def begin(devices, desired, files, router=None, namespace=""):
-        made.append(Mapper(router, namespace, files=files, fresh=lambda *_: None))
+        made.append(DeviceManager(router, namespace, files=files))
         made[-1].start()
         made[-1].want({one.name: one for one in devices}, desired)
         return made[-1]

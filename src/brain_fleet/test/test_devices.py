@@ -11,13 +11,14 @@ import time
 import pytest
 from ovens import MODEL, device
 
-from brain_fleet.devices import lines, payloads, values
+from brain_fleet.devices import payloads, values
+from brain_fleet.devices.features import features_of
 from brain_fleet.devices.fields import PATH
 from brain_fleet.devices.files import described
+from brain_fleet.devices.manager import Kept
 from brain_fleet.devices.models import Mapped, Property, read_device, read_model
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.devices.reserved import HEARD, check_heard, check_key, check_said
-from brain_fleet.devices.shown import features_of
 from brain_fleet.devices.twin import Twin
 from brain_fleet.devices.twin_form import TWIN
 from brain_fleet.schema import FormProblem, check, check_plain
@@ -303,32 +304,74 @@ def test_a_twin_says_what_is_fresh_and_never_calls_old_what_is_not():
     assert heat.to_write(now + 200.0) is None
 
 
-def test_whatever_a_driver_says_a_twin_can_be_told():
+ODD = [math.nan, -math.inf, 1e400, 2**70, "x" * 900, "\udc80", None, True, [], {"a": 1}, -0.0, 5, 99.5, "degC",
+       "\n\x1b"]
+
+
+def test_whatever_a_driver_reads_a_twin_can_be_told():
     rng = random.Random(7)
-    odd = [math.nan, -math.inf, 1e400, 2**70, "x" * 900, "\udc80", None, True, [], {"a": 1}, -0.0, 5, 99.5, "degC",
-           "\n\x1b"]
     twin, taken = Twin(device(heat={}, pid={}, on={}, label={}), 1000.0), 0
     for step in range(3000):
         now = 1000.0 + step
-        line = {"say": rng.choice(["value", "failed", "online", "begun", "written", 3]), "value": rng.choice(odd),
-                "name": rng.choice(["heat", *odd]), "at": rng.choice([now, now - 0.5, *odd]),
-                "why": rng.choice(["no", *odd]), "unit": rng.choice([None, "degC", *odd]),
-                "kept": rng.choice([False, True, *odd])}
-        fields = rng.sample(list(line), rng.randint(1, len(line)))
-        if rng.random() < 0.5:      # in the right form, and with any value
-            line |= {"say": "value", "name": "heat", "at": now, "unit": None, "kept": False}
-            fields = ["say", "name", "value", "at", "unit", "kept"]
-        try:
-            said = lines.read(json.dumps({name: line[name] for name in fields}).encode())
-        except FormProblem as problem:
-            assert "\n" not in str(problem)
-            continue
-        if said["say"] == "value":
-            known = twin.properties[rng.choice(["heat", "pid", "on", "label"])]
-            taken += known.take(said["value"], said["at"], said["unit"], said["kept"], now)
-            check(json.loads(json.dumps(twin.to_dict())), TWIN)
-            check_plain(twin.to_dict())
+        known = twin.properties[rng.choice(["heat", "pid", "on", "label"])]
+        taken += known.take(rng.choice(ODD), now - rng.choice([0.0, 0.5, 9e9]), rng.choice([None, None, "degC", "\n"]),
+                            rng.random() < 0.1, now)
+        check(json.loads(json.dumps(twin.to_dict())), TWIN)
+        check_plain(twin.to_dict())
     assert 100 < taken < 1500
+
+
+def test_what_no_process_of_a_driver_says_is_refused_in_a_line():
+    """Nothing that one says ends who keeps it, or is told of a device that it is not."""
+    oven, rng = device(heat={}, pid={}), random.Random(7)
+    twin, now = Twin(oven, 1000.0), 1000.0
+    twin.become("online", "", now)
+    twin.properties["heat"].take(20.0, now, None, False, now)
+    good = {"progress": 1, "twin": twin.to_dict(), "waits": {"heat": "it is to be written"}}
+    kept = Kept(oven, {}, now)
+    assert kept.take(json.dumps(good).encode(), now) and kept.twin["properties"]["heat"]["value"] == 20.0
+    assert not kept.take(json.dumps(good).encode(), now)    # its driver has not come back since
+    places = [("twin", "properties", "heat", "value"), ("twin", "properties", "heat", "at"), ("twin", "properties"),
+              ("twin", "properties", "heat", "state"), ("twin", "state"), ("twin", "since"), ("waits", "heat"),
+              ("progress",), ("refused",), ("twin", "properties", "heat")]
+    refused = 0
+    for _ in range(2000):
+        line = copy.deepcopy(good)
+        *above, last = rng.choice(places)
+        inner = line
+        for one in above:
+            inner = inner[one]
+        inner[last] = rng.choice(ODD)
+        try:
+            kept.take(json.dumps(line).encode()[:rng.choice([None, None, 40])], now)
+        except (FormProblem, values.Misfit) as problem:
+            refused += 1
+            assert "\n" not in str(problem)
+        check(json.loads(json.dumps(kept.twin)), TWIN)
+        check_plain(kept.twin)
+    assert refused > 1000
+    stranger = {**good, "twin": {**good["twin"], "properties": {"on": good["twin"]["properties"]["heat"]}}}
+    with pytest.raises(FormProblem, match="not asked for"):
+        kept.take(json.dumps(stranger).encode(), now)
+
+
+def test_a_twin_of_which_nothing_is_heard_is_not_of_now():
+    oven = device(heat={})
+    twin, kept = Twin(oven, 1000.0), Kept(oven, {}, 1000.0)
+    twin.become("online", "", 1000.0)
+    twin.properties["heat"].take(20.0, 1000.0, None, False, 1000.0)
+    kept.take(json.dumps({"progress": 1, "twin": twin.to_dict()}).encode(), 1000.0)
+    heat = lambda now: kept.shown(now)["properties"]["heat"]    # noqa: E731
+    assert heat(1000.5)["state"] == "ok"
+    assert heat(1010.0).items() >= {"state": "stale", "value": 20.0, "why": "its driver says nothing any more"}.items()
+    kept.lose("its driver ended with status 7", 1011.0)
+    assert kept.twin["state"] == "offline" and heat(1011.0).items() >= {"state": "offline", "value": 20.0}.items()
+    twin.become("starting", "", 1012.0)
+    kept.take(json.dumps({"progress": 0, "twin": twin.to_dict()}).encode(), 1012.0)
+    assert kept.twin["state"] == "offline"      # until its device answers
+    twin.become("online", "", 1013.0)
+    kept.take(json.dumps({"progress": 1, "twin": twin.to_dict()}).encode(), 1013.0)
+    assert kept.twin["state"] == "online"
 
 
 def test_a_driver_of_another_package_is_found_by_its_name(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from brain_runtime.run.lines import Lie, Lines
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.tree import Below, base_env, left_status
 from brain_runtime.run.workload import NEVER, Backoff, Restart, Workload
@@ -112,3 +113,53 @@ def test_a_tree_ends_with_whoever_keeps_it_and_leaves_its_status(tmp_path):
         keeps.kill()
     until(lambda: gone(child) and (tmp_path / "exit").exists())
     assert '"status": 7' in (tmp_path / "exit").read_text() and left_status(tmp_path) is None, "it was asked to"
+
+
+TALKS = """
+import json, os, socket, sys, time
+keeper = socket.socket(fileno=0)
+lines = keeper.makefile("rb")
+say = lambda text: keeper.sendall(text.encode() + b"\\n")
+"""
+
+
+def talking(script, heard, patience=60.0):
+    """A workload that talks with what keeps it."""
+    def hear(name, line):
+        heard.append(line.decode())
+        if line == b"a lie":
+            raise Lie("it is a lie")
+        return line != b"nothing new"
+
+    return Workload("a", (sys.executable, "-S", "-c", TALKS + textwrap.dedent(script)), restart=NEVER, channel=True,
+                    probe=Lines(hear, patience, b"hello\n"))
+
+
+def test_a_process_talks_with_what_keeps_it(loop):
+    heard = []
+    loop.want([talking("""
+        for line in lines:
+            say(f"you said {line.decode().strip()}")
+            if line == b"end\\n":
+                say("the last")
+                sys.exit(3)
+        """, heard)])
+    until(lambda: heard == ["you said hello"], loop.round)
+    loop.watching("a").say(b"x" * 100_000 + b"\nend\n")
+    until(lambda: loop.over("a"), loop.round)
+    assert heard[1:] == [f"you said {'x' * 100_000}", "you said end", "the last"]     # what it says last is heard too
+    assert loop.status("a") == 3 and loop.watching("a") is None and loop.channel("a") is None
+
+
+@pytest.mark.parametrize("script, fault", [
+    ("say('here'); time.sleep(600)", "hung: it has not said a word for 0.5 s"),
+    ("say('here'); [(say('nothing new'), time.sleep(0.1)) for _ in range(6000)]", "hung: it has not said a word for "
+                                                                                  "0.5 s"),
+    ("say('here'); lines.close(); keeper.close(); time.sleep(600)", "hung: it has not said a word for 0.5 s"),
+    ("say('a lie'); time.sleep(600)", "lying: it is a lie"),
+    ("say('x\\n' * 5000); time.sleep(600)", "lying: it says more than 100 lines a second"),
+    ("keeper.sendall(b'x' * 2**20); time.sleep(600)", "lying: it said a line of more than 262144 bytes")])
+def test_a_process_that_says_nothing_too_much_or_what_none_says_is_ended(loop, script, fault):
+    loop.want([talking(script, [], patience=0.5)])
+    until(lambda: loop.over("a"), loop.round)
+    assert loop.fault("a") == fault

@@ -22,6 +22,10 @@ Edge = Annotated[bool, typer.Option("--edge", help="The robot is one of a fleet:
                                     "maintainer's, and to say what the robot's devices measure.")]
 Devices = Annotated[list[str] | None, typer.Option("--device-topic", metavar="TOPIC", help="With --edge: a topic of "
                                                    "the robot's devices that is not below devices/.")]
+DeviceFiles = Annotated[list[Path] | None, typer.Option("--device", metavar="FILE", help="Devices, as `brain "
+                                                        "devices run` takes them: keys for each, with rights for its "
+                                                        "own topics only.")]
+DEVICE_REGIONS = "brain_fleet.devices.rights"   # which a robot without devices need not have
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
@@ -31,7 +35,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
              metavar="NAME", help="Name or address of the router's machine, for others that connect to it; of the "
              "server's, with --server. Default: this machine's.")] = None,
          operator: Operators = None, maintainer: Maintainers = None, edge: Edge = False,
-         device_topic: Devices = None, node: Annotated[list[str] | None, typer.Option(
+         device_topic: Devices = None, device: DeviceFiles = None, node: Annotated[list[str] | None, typer.Option(
              "--node", metavar="ROBOT", help="A robot of a fleet. The folder is then the fleet's, for `brain cloud`, "
              "and knows no graph; robots that it has keep their rights.")] = None,
          server: Annotated[list[str] | None, typer.Option(
@@ -50,7 +54,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
     devices = _devices(edge, device_topic)
     number, rights, about = _fleet(folder, node or [], operator, maintainer, devices)
     if not rights:
-        number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer, devices)
+        number, rights, about = _rights(graph, robot, world, domain, namespace, operator, maintainer, devices,
+                                        device or [])
     hears = about.pop("hears", False)
     from brain_security.certificates import CertificateError
     from brain_security.folder import FolderError, fill
@@ -162,16 +167,18 @@ def policy(graph: Graph = "brain", robot: Robot = None, world: World = "none",
            single_enclave: Annotated[bool, typer.Option("--single-enclave", help="All profiles in one enclave, as "
                                      "zenoh_security_tools reads them. Default: an enclave for each node.")] = False,
            operator: Operators = None, maintainer: Maintainers = None, edge: Edge = False, device_topic: Devices = None,
-           namespace: Namespace = "") -> None:
+           device: DeviceFiles = None, namespace: Namespace = "") -> None:
     """Prints the SROS2 policy of a graph, for `ros2 security` and zenoh_security_tools."""
-    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer, _devices(edge, device_topic))
+    _, rights, _ = _rights(graph, robot, world, None, namespace, operator, maintainer, _devices(edge, device_topic),
+                           device or [])
     from brain_security.policy import policy_xml
 
     typer.echo(policy_xml(rights, single_enclave), nl=False)
 
 
 def _rights(graph: str, robot: str | None, world: str, domain: int | None, namespace: str, operators: list[str] | None,
-            maintainers: list[str] | None, devices: list[str] | None) -> tuple[int, list, dict]:
+            maintainers: list[str] | None, devices: list[str] | None, files: list[Path]
+            ) -> tuple[int, list, dict]:
     number = use_domain(domain)
     from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
@@ -183,10 +190,27 @@ def _rights(graph: str, robot: str | None, world: str, domain: int | None, names
         # For names of topics alone, which the simulated robot's are the brain's own; `brain up` asks which robot it is.
         resolved = inspect_graph(graph, world, None if robot in (None, SIM) else robot, namespace=namespace)
         rights = rights_of(resolved, operators=dict.fromkeys([OPERATOR, *(operators or ())]),
-                           maintainers=maintainers or (), devices=devices)
+                           maintainers=maintainers or (), devices=devices,
+                           device_regions=_device_regions(files, namespace))
     except (GraphError, RobotError, RightsError, NameProblem) as error:
         fail(str(error))
     for warning in resolved.warnings:
         tell(f"warning: {warning}", "yellow", err=True)
     return number, rights, {"graph": resolved.name, "robot": robot or SIM, "world": resolved.world,
                             "hears": resolved.hears_sentences}
+
+
+def _device_regions(files: list[Path], namespace: str) -> list:
+    """Regions of the devices of files."""
+    if not files:
+        return []
+    import importlib
+
+    try:
+        found = importlib.import_module(DEVICE_REGIONS).device_regions
+    except ImportError as error:
+        fail(f"--device needs the package brain_fleet, which is not installed here ({error})")
+    try:
+        return [region for file in files for region in found(file, namespace)]
+    except ValueError as problem:
+        fail(str(problem))

@@ -118,7 +118,7 @@ class _Names:
 
 
 def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), maintainers: Iterable[str] = (),
-              devices: Iterable[str] | None = None) -> list[Rights]:
+              devices: Iterable[str] | None = None, device_regions: Iterable[ResolvedRegion] = ()) -> list[Rights]:
     """Rights of the regions that run, of the people who use them and, without a world, of the robot's drivers.
 
     Args:
@@ -126,6 +126,7 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
         maintainers: names of those who may change parameters and states too.
         devices: further topics that devices of the robot are heard and told on, where it is one of a fleet: its edge
             gets rights of its own, a maintainer's and those of the devices; None: it is not.
+        device_regions: devices that are regions, each with the rights for its own topics only.
 
     Raises:
         RightsError: two regions publish ``cmd_vel``, a region has a name that is kept for something else, or a topic
@@ -136,18 +137,25 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
     operators, maintainers = tuple(operators), tuple(maintainers)
     edge = () if devices is None else (EDGE,)
     people = [*operators, *maintainers, *edge]
-    _check_names(resolved, people)
+    device_regions = tuple(device_regions)
+    _check_names([*resolved.regions, *device_regions], people)
     regions = [_region(region, namespace) for region in resolved.regions]
     _check_commands(regions, resolved)
-    said = frozenset().union(*(r.publishes for r in regions))
+    brain_said = frozenset().union(*(r.publishes for r in regions))
+    of_regions = [_region(region, region.namespace) for region in device_regions]
+    regions += of_regions
+    said = brain_said.union(*(r.publishes for r in of_regions))
     heard = frozenset().union(*(r.hears for r in regions))
     others = _Names(namespace)
     common = others.all(t for t in (*EVERY_NODE_SAYS, *EVERY_NODE_HEARS) if not t.startswith("~"))
     # What a simulated device is told by nobody in the graph, such as which room to show, people tell it.
     world = frozenset().union(
-        *(r.hears for r, region in zip(regions, resolved.regions, strict=True) if region.device))
+        *(r.hears for r, region in zip(regions, resolved.regions, strict=False) if region.device))
     operator_says = others.all(OPERATOR_SAYS) | (world - said - common)
     robot_says = heard - said - operator_says - common
+    for one in of_regions:
+        own = one.publishes - others.all(EDGE_SAYS) - _Names(one.namespace, one.node).all(EVERY_NODE_SAYS)
+        _check_own(own, brain_said | operator_says | common, others)
     stop = others.all((STOP,)) & heard
     commands = frozenset().union(*(r.executes for r in regions))
     found = list(regions)
@@ -168,10 +176,15 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
 def _of_devices(devices: Iterable[str], names_of: _Names, own: frozenset[str]) -> frozenset[str]:
     """Topics of devices: all below ``devices/``, and those that are named; none of the brain's own."""
     named = names_of.all(devices)
-    for topic in sorted(named & (own | names_of.all((*ROBOT_SAYS, *SENSORS)))):
+    _check_own(named, own, names_of)
+    return named | {f"{names_of.namespace.rstrip('/')}/{DEVICES}"}
+
+
+def _check_own(topics: frozenset[str], own: frozenset[str], names_of: _Names) -> None:
+    """Raises RightsError where a topic of a device is the brain's own."""
+    for topic in sorted(topics & (own | names_of.all((*ROBOT_SAYS, *SENSORS)))):
         raise RightsError(f"{topic} is a topic of the brain's own, not of a device; take another, as "
                           f"devices/NAME/{topic.rpartition('/')[2]}")
-    return named | {f"{names_of.namespace.rstrip('/')}/{DEVICES}"}
 
 
 def rights_of_fleet(robots: Iterable[str], operators: Iterable[str] = (OPERATOR,)) -> list[Rights]:
@@ -194,8 +207,8 @@ def _join(namespace: str, name: str) -> str:
     return f"{namespace.rstrip('/')}/{names.check_name(name, 'name')}"
 
 
-def _check_names(resolved: Resolved, people: list[str]) -> None:
-    regions = {region.name for region in resolved.regions}
+def _check_names(found: list[ResolvedRegion], people: list[str]) -> None:
+    regions = {region.name for region in found}
     kept = {ROBOT, ROUTER, AUTHORITY}
     for name in sorted((regions | set(people)) & kept):
         raise RightsError(f"the name {name} is kept for the {'certificate authority' if name == AUTHORITY else name}; "

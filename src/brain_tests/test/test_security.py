@@ -120,6 +120,51 @@ def test_a_device_is_no_sensor_of_a_robot_without_a_world_either(shipped, topic)
         rights_of(real, devices=[topic])
 
 
+DEVICES = """
+apiVersion: fleet.brain/v1
+kind: DeviceModel
+metadata: {name: plant}
+spec: {properties: {heat: {type: float}, lamp: {type: boolean, access: ReadWrite}}}
+---
+apiVersion: fleet.brain/v1
+kind: Device
+metadata: {name: hot-plant}
+spec:
+  model: plant
+  protocol: ros-topic
+  properties:
+    heat: {visitor: {topic: plant/raw, type: std_msgs/msg/Float64}, topic: {}}
+    lamp:
+      visitor: {topic: lamp/is, type: std_msgs/msg/Bool, command: {topic: lamp/set, type: std_msgs/msg/Bool}}
+      topic: {name: %s}
+"""
+
+
+def test_a_device_has_rights_for_the_topics_of_its_model_only(shipped, tmp_path):
+    rights_module = pytest.importorskip("brain_fleet.devices.rights")
+    path = tmp_path / "plant.yaml"
+    path.write_text(DEVICES % "lamp/shown")
+    regions = rights_module.device_regions(path, "r1")
+    found = {r.node: r for r in rights_of(shipped, devices=[], device_regions=regions)}
+    own, link = found["device_hot_plant"], found["device_hot_plant_link"]
+    common = {"/r1/brain/heartbeat", "/diagnostics", "/rosout", "/parameter_events"}
+    assert own.publishes - common == {"/r1/devices/hot_plant/heat", "/r1/lamp/shown",
+                                      "/r1/device_hot_plant/transition_event"}
+    assert own.hears == {"/clock", "/parameter_events"} and not own.calls and not own.any_node
+    assert link.publishes - common == {"/r1/lamp/set", "/r1/device_hot_plant_link/transition_event"}
+    assert link.hears == own.hears | {"/r1/plant/raw", "/r1/lamp/is"}
+    assert "/r1/device_hot_plant/set_parameters" in found["edge"].calls
+    assert "/r1/devices/hot_plant/heat" in found["operator"].hears
+    path.write_text(DEVICES % "pfc/control")    # the brain's own, as everybody knows
+    with pytest.raises(ValueError, match="the brain's own"):
+        rights_module.device_regions(path, "r1")
+    path.write_text(DEVICES % "objects")        # or as only a robot's profile says
+    renamed = replace(shipped, regions=tuple(replace(r, publishes=("objects",)) if r.name == "vision" else r
+                                             for r in shipped.regions))
+    with pytest.raises(RightsError, match="/r1/objects is a topic of the brain's own"):
+        rights_of(renamed, device_regions=rights_module.device_regions(path, "r1"))
+
+
 def test_without_a_world_the_robots_drivers_feed_what_nobody_else_does():
     found = {r.node: r for r in rights_of(Resolved("g", (EYE, STEM), namespace="/r1"))}
     assert found["robot"].name == "/r1/robot"

@@ -27,6 +27,10 @@ MOVED = {
     "brain_fleet.federated.frames": "brain_fleet.federated.round_messages",
     "brain_fleet.models.parts": "brain_fleet.blobs.store",
     "brain_fleet.models.serving": "brain_fleet.blobs.serving",
+    "brain_fleet.devices.lines": "brain_runtime.run.lines",
+    "brain_fleet.devices.mapper": "brain_fleet.devices.manager",
+    "brain_fleet.devices.shown": "brain_fleet.devices.features",
+    "brain_fleet.devices.supervised": "brain_fleet.devices.manager",
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
     "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
 }

@@ -8,8 +8,7 @@ from typing import Any
 
 from brain_fleet.devices import ordered, values
 from brain_fleet.devices.files import Described, described
-from brain_fleet.devices.mapper import Mapper
-from brain_fleet.devices.shown import Shown
+from brain_fleet.devices.manager import DeviceManager
 from brain_fleet.schema import FormProblem
 from brain_fleet.state.kinds import DEVICES
 from brain_fleet.state.manifests import ALL, ManifestProblem, Resource, read_manifests, resource
@@ -64,7 +63,7 @@ def _set(told: Described, text: str) -> None:
 
 
 class Alone:
-    """A mapper without a cloud.
+    """Devices without a cloud.
 
     Args:
         told: what is to run.
@@ -74,26 +73,23 @@ class Alone:
     def __init__(self, told: Described, router: str | None, namespace: str) -> None:
         self.changed = threading.Event()
         self._told = told
-        self._shown = Shown(router, namespace)
-        self._mapper = Mapper(router, namespace, files=None, fresh=self._shown.fresh, changed=self.changed.set)
+        self._manager = DeviceManager(router, namespace, files=None, changed=self.changed.set)
 
     def look(self) -> dict[str, Any]:
         """All devices, as they are shown."""
-        twins = self._mapper.twins()
+        twins = self._manager.twins()
         found = []
         for name, one in self._told.devices.items():
-            why = self._mapper.refused(name)
+            why = self._manager.refused(name)
             status: dict[str, Any] = {"state": "refused", "why": why} if why else {
                 "state": "starting", **({"twin": twins[name]} if name in twins else {})}
             found.append(ordered.device("", name, one.spec, status, True))
         return {"devices": found}
 
     def __enter__(self) -> Alone:
-        self._shown.start()
-        self._mapper.start()
-        self._mapper.want(self._told.devices, self._told.desired)
+        self._manager.start()
+        self._manager.want(self._told.devices, self._told.desired)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._mapper.stop()
-        self._shown.stop()
+        self._manager.stop()

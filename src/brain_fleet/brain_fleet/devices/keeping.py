@@ -2,7 +2,7 @@
 """Joins devices to the state of the fleet: keeps those that are wanted of this robot, and reports their twins.
 
 What is wanted is in the robot's database, so that a robot that starts without its cloud has its devices as it was last
-told. Where no device is wanted there is neither a mapper nor anything of what that needs.
+told. Where no device is wanted there is neither a manager nor anything of what that needs.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from brain_wire.wakeup import Flag
 
 if TYPE_CHECKING:
     from brain_fleet.devices.files import Described
-    from brain_fleet.devices.mapper import Mapper
+    from brain_fleet.devices.manager import DeviceManager
 
 LOOK = 1.0          # s between two looks at what is to be reported
 PATIENCE = 10.0     # s that all drivers have to end
@@ -48,16 +48,14 @@ class Keeping(Tending):
         super().__init__("devices", LOOK, PATIENCE, limited_log, stop)
         self._held, self._router, self._namespace, self._files = held, router, namespace, files
         self._reported = reported
-        self._mapper: Mapper | None = None
-        self._shown: Any = None
+        self._manager: DeviceManager | None = None
         self._last: list[Wanted] = []
         self._described: Described | None = None
         self._told: dict[str, tuple[float, str, str]] = {}  # by device: when it was reported, its states, all of it
 
     def _end(self) -> None:
-        if self._mapper is not None:
-            self._mapper.stop()
-            self._shown.stop()
+        if self._manager is not None:
+            self._manager.stop()
 
     def _look(self) -> None:
         wanted = [one for one in self._held.wanted() if one.kind in DEVICES]
@@ -78,19 +76,16 @@ class Keeping(Tending):
 
         found = self._described = described([(one.kind, one.name, one.spec) for one in wanted])
         before: dict[str, Any] = {}
-        if self._mapper is None:
+        if self._manager is None:
             if not found.devices:
                 return
             before = {one.name: (self._held.reported(one) or {}).get("twin", {})
                       for one in wanted if one.kind == "Device"}
-            from brain_fleet.devices.mapper import Mapper
-            from brain_fleet.devices.shown import Shown
+            from brain_fleet.devices.manager import DeviceManager
 
-            self._shown = Shown(self._router, self._namespace)
-            self._mapper = Mapper(self._router, self._namespace, files=self._files, fresh=self._shown.fresh)
-            self._shown.start()
-            self._mapper.start()
-        self._mapper.want(found.devices, found.desired, before)
+            self._manager = DeviceManager(self._router, self._namespace, files=self._files)
+            self._manager.start()
+        self._manager.want(found.devices, found.desired, before)
         log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
 
     def _report(self, one: Wanted) -> None:
@@ -108,21 +103,21 @@ class Keeping(Tending):
 
     def status(self, one: Wanted) -> dict[str, Any]:
         """Returns the status of a resource, as it is reported."""
-        found, mapper, key = self._described, self._mapper, (one.kind, one.name)
+        found, manager, key = self._described, self._manager, (one.kind, one.name)
         assert found is not None
         if key in found.problems:
             return {"state": "refused", "why": found.problems[key][:500]}
         if key in found.waiting:
             return {"state": "waiting", "why": found.waiting[key][:500]}
-        if one.kind == "DeviceModel" or mapper is None:
+        if one.kind == "DeviceModel" or manager is None:
             return {"state": "applied"}
-        if not mapper.turns:
+        if not manager.turns:
             return {"state": "waiting", "why": "the thread that looks after devices does not come round"}
         if one.kind == "Device":
-            why = mapper.refused(one.name)
+            why = manager.refused(one.name)
             if why is not None:
                 return {"state": "refused", "why": why[:500]}
-            twin = mapper.twins().get(one.name)
+            twin = manager.twins().get(one.name)
             if twin is None:
                 return {"state": "waiting", "why": "its driver is being started"}
             if len(json.dumps(twin)) > LARGEST:
@@ -130,7 +125,7 @@ class Keeping(Tending):
             return {"state": "applied", "twin": twin}
         device, wanted = found.settings[one.name]
         waits = [f"{name}: {why}" for name, value in wanted.items()
-                 if (why := mapper.waits(device, name, value)) is not None]
+                 if (why := manager.waits(device, name, value)) is not None]
         return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}
 
     def _due(self, one: Wanted, status: Mapping[str, Any]) -> tuple[float, str, str] | None:

@@ -1,234 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of one driver: ``python -m brain_fleet.devices.process PARENT``, told by its standard input what to do.
+"""The process of a device: its region on a ZenohHost, or on a LocalHost while there is no router.
 
-It reads the properties that are due, hands on what the driver tells by itself, writes what it is asked to, and says
-every second that it is alive: unless the driver holds it up, which is how that is noticed. It dies with its parent, may
-have half a gigabyte, and gives way to the robot's own processes.
+Who keeps it says on its standard input, a socket, what the device is and what is wanted of it, and hears there how it
+is, see :mod:`brain_fleet.devices.manager`. It may have half a gigabyte, and gives way to the robot's own processes.
 """
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from collections import deque
-from typing import Any, Mapping
+from typing import Any, BinaryIO, NoReturn
 
-from brain_fleet.devices import lines
-from brain_fleet.devices.driver import Around, Driver, Sample, Teller, Unreachable
+from brain_fleet.devices.driver import Around
+from brain_fleet.devices.drivers.brain_link import identity
+from brain_fleet.devices.models import Device, Property, read_device
 from brain_fleet.devices.owned_files import with_paths
+from brain_fleet.devices.names import node_name
 from brain_fleet.devices.protocols import check_device, find
-from brain_fleet.schema import WHOLE, FormProblem
-from brain_runtime.end_with_parent import die_with
-from brain_wire.backoff import Backoff
-from brain_wire.wakeup import Signal
+from brain_fleet.devices.region import DeviceRegion, topics
+from brain_fleet.devices.reserved import COMMANDS, PLACE, Topics, check_said
+from brain_fleet.schema import FormProblem
+from brain_runtime.ending import Ending
+from brain_runtime.hosts.local import LocalHost
+from brain_runtime.hosts.zenoh import ZenohHost
+from brain_runtime.stepper import RegionError
+from brain_wire import NoRouter, Session, SessionProblem, open_session, safe_text, threads
+from brain_wire.names import NameProblem, absolute, expand
+from brain_wire.qos import QoS
+from brain_wire.rate_limited_log import RateLimitedLog
 
 MEMORY = 512 * 2**20    # bytes of data, threads' stacks among them
 NICE = 5                # below the regions of the brain, which run at 0
-ALIVE = 1.0             # s between two signs of life
-AGAIN = Backoff(first=0.5, most=30.0)   # until a device that was gone is tried again
-LEAVING = 2.0           # s that a driver gets to close
 REFUSED = 3             # exit status where the device cannot be meant so
+AT_ONCE = 0.5           # s that a router which is there gets to answer before the device begins without it
+AGAIN = 0.5             # s until a router that is not there is tried again
+TELL = 0.2              # s between two looks at whether there is something to tell
+ALIVE = 1.0             # s after which it is told that nothing is new
+LOOK = 1.0              # s between two looks at whether the brain takes commands on a topic of the device
+
+log = logging.getLogger("brain.devices")
+limited_log = RateLimitedLog(log)
 
 
-class Told(Teller):
-    """Reports that a driver makes by itself: of each property the newest, until it is handed on."""
+class Keeper:
+    """Who keeps this process, at the other end of its standard input."""
 
-    def __init__(self, names: Mapping[str, Any], wake: Signal) -> None:
-        self._names, self._wake, self._lock = names, wake, threading.Lock()
-        self._news: dict[str, tuple[float, Any, str | None]] = {}
-        self._gone: str | None = None
+    def __init__(self) -> None:
+        self._socket = socket.socket(fileno=os.dup(0))
+        self.lines: BinaryIO = self._socket.makefile("rb")
+        self._lock = threading.Lock()
+        nobody = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nobody, 0)      # no driver is to hear what is said here
+        os.close(nobody)
 
-    def value(self, name: str, value: Any) -> None:
-        """See the base."""
-        self._put(name, value, None)
-
-    def failed(self, name: str, why: str) -> None:
-        """See the base."""
-        self._put(name, None, str(why))
-
-    def _put(self, name: str, value: Any, why: str | None) -> None:
-        if name not in self._names:
-            return      # a driver may only speak of what it was asked for
+    def say(self, **fields: Any) -> None:
+        """Says a line."""
         with self._lock:
-            self._news[name] = time.monotonic(), value, why
-        self._wake.set()
+            self._socket.sendall(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
 
-    def gone(self, why: str) -> None:
-        """See the base."""
-        with self._lock:
-            self._gone = str(why) or "it is gone"
-        self._wake.set()
+    def refuse(self, why: str) -> NoReturn:
+        """Says that the device cannot be meant so, and ends."""
+        self.say(refused=safe_text.line(why, 300))
+        os._exit(REFUSED)
 
-    def take(self, names: list[str]) -> list[tuple[str, float, Any, str | None]]:
-        """Takes the newest reports of these properties: name, steady time (s), value, or why it is none."""
-        with self._lock:
-            return [(name, *self._news.pop(name)) for name in names if name in self._news]
+    def follow(self, region: DeviceRegion) -> None:
+        """Has done what is wanted from now on, and tells of the twin whenever that has changed."""
+        threading.Thread(target=self._hear, args=(region,), daemon=True).start()
+        threading.Thread(target=self._tell, args=(region,), daemon=True).start()
 
-    def waiting(self) -> list[str]:
-        """Properties of which something waits."""
-        with self._lock:
-            return list(self._news)
+    def _hear(self, region: DeviceRegion) -> None:
+        for line in self.lines:
+            region.want(json.loads(line)["desired"])
+        os.kill(os.getpid(), signal.SIGTERM)    # nobody keeps it any more
 
-    def take_gone(self) -> str | None:
-        """Returns why the device is gone, once; None otherwise."""
-        with self._lock:
-            found, self._gone = self._gone, None
-        return found
-
-
-class Runner:
-    """Runs a driver.
-
-    Args:
-        make: makes the driver of the device.
-        visitors, periods: by property.
-        say: writes a line to the mapper.
-        wake: set when there is something to do.
-    """
-
-    def __init__(self, make: Any, visitors: Mapping[str, Mapping[str, Any]], periods: Mapping[str, float], say: Any,
-                 wake: Signal) -> None:
-        self._make, self._visitors, self._periods, self._say, self._wake = make, visitors, periods, say, wake
-        self.commands: deque[dict[str, Any]] = deque(maxlen=1000)
-        self.ended = False
-        self._told = Told(visitors, wake)
-        self._driver: Driver | None = None
-        self._due = dict.fromkeys(visitors, 0.0)
-        self._again, self._failures = 0.0, 0
-        self._alive = self._looked = 0.0
-
-    def run(self) -> None:
-        """Until ``ended``."""
-        while not self.ended:
+    def _tell(self, region: DeviceRegion) -> None:
+        told, at, progress = None, -math.inf, -1
+        while True:
             now = time.monotonic()
-            if now - self._alive >= ALIVE:
-                self._alive = now
-                self._say(say="alive")
-            try:
-                if self._driver is None and now >= self._again:
-                    self._open()
-                self._write()
-                if self._driver is not None:
-                    self._turn(now)
-            except Unreachable as problem:
-                self._lose(str(problem) or "it is gone")
-            self._wake.wait(max(0.0, self._next() - time.monotonic()))
-        self._close()
-
-    def _open(self) -> None:
-        self._told = Told(self._visitors, self._wake)   # what an earlier connection still tells is nobody's
-        try:
-            self._driver = self._make()
-            self._driver.open(self._told)
-        except FormProblem:
-            raise
-        except Exception as error:
-            raise Unreachable(_why(error)) from error
-        self._failures = 0
-        self._say(say="online")
-
-    def _turn(self, now: float) -> None:
-        driver = self._driver
-        assert driver is not None
-        gone = self._told.take_gone()
-        if gone is not None:
-            raise Unreachable(gone)
-        if now - self._looked >= ALIVE:
-            self._looked = now
-            driver.look()
-        due = [name for name in (self._visitors if driver.polls else self._told.waiting()) if self._due[name] <= now]
-        if not driver.polls:
-            for name, at, value, why in self._told.take(due):
-                self._plan(name, now)
-                self._tell(name, value, at, why)
-            return
-        for name in due:
-            self._plan(name, now)
-            at = time.monotonic()
-            try:
-                value, why = driver.read(self._visitors[name]), None
-            except Unreachable:
-                raise
-            except Exception as error:      # this property cannot be read; the next may
-                value, why = None, _why(error)
-            self._tell(name, value, at, why)
-            if time.monotonic() - self._alive >= ALIVE:
-                return      # many that are slow: between them it is alive, and writes
-
-    def _plan(self, name: str, now: float) -> None:
-        self._due[name] = max(self._due[name] + self._periods[name], now)
-
-    def _next(self) -> float:
-        """Steady time at which there is something to do, if nothing comes before."""
-        found = [self._alive + ALIVE]
-        if self._driver is None:
-            found.append(self._again)
-        else:
-            found += [self._due[name] for name in (self._due if self._driver.polls else self._told.waiting())]
-        return min(found)
-
-    def _tell(self, name: str, value: Any, at: float, why: str | None) -> None:
-        sample = value if isinstance(value, Sample) else Sample(value)
-        why = why or _unsayable(sample.value)
-        if why is not None:
-            self._say(say="failed", name=name, why=why[:300])
-        else:
-            self._say(say="value", name=name, value=sample.value, at=at, kept=bool(sample.kept),
-                      unit=None if sample.unit is None else str(sample.unit)[:100])
-
-    def _write(self) -> None:
-        while self.commands:
-            command = self.commands.popleft()
-            name = command["name"]
-            if self._driver is None:
-                self._say(say="unwritten", name=name, why="the device is offline")
-                continue
-            try:
-                self._driver.write(self._visitors[name], command["value"])
-            except Unreachable:
-                self._say(say="unwritten", name=name, why="the device went away while it was written to")
-                raise
-            except FormProblem:
-                raise
-            except Exception as error:
-                self._say(say="unwritten", name=name, why=_why(error)[:300])
+            with region.lock:
+                region.twin.look(now)
+                twin = region.twin.to_dict(), region.twin.waits()
+            region.progress += region.rests
+            if twin != told:
+                self.say(progress=region.progress, twin=twin[0], waits=twin[1])
+            elif now - at >= ALIVE and progress != region.progress:
+                self.say(progress=region.progress)
             else:
-                self._say(say="written", name=name)
-                self._due[name] = 0.0   # what it is now, at once
-
-    def _lose(self, why: str) -> None:
-        self._close()
-        self._say(say="offline", why=why[:300])
-        self._failures += 1
-        self._again = time.monotonic() + AGAIN.delay(self._failures)
-
-    def _close(self) -> None:
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            try:
-                driver.close()
-            except Exception as error:
-                print(f"the driver could not be closed: {_why(error)}", file=sys.stderr)
+                time.sleep(TELL)
+                continue
+            told, at, progress = twin, now, region.progress
+            time.sleep(TELL)
 
 
-def _why(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if isinstance(error, (Unreachable, ValueError, OSError, ImportError)) or " " in text else (
-        f"{type(error).__name__}: {text}")
+class DeviceHost(ZenohHost):
+    """ZenohHost that says nothing on a topic on which another node takes commands, whatever its name is."""
+
+    region: DeviceRegion
+
+    def __init__(self, region: DeviceRegion, session: Session, namespace: str) -> None:
+        self._guarded: dict[str, _Guarded] = {}
+        self._topics: Topics | None = None
+        self._again = 0.0
+        names = topics(region.device)
+        super().__init__(region, session, name=region.name, namespace=namespace, parameters=vars(region.parameters),
+                         topic=lambda topic: names.get(topic, topic))
+
+    def publish(self, topic: str, type_name: str, qos: QoS) -> Any:
+        publication = super().publish(topic, type_name, qos)
+        if type_name not in COMMANDS or PLACE in publication.topic:
+            return publication
+        self._topics = self._topics or Topics(self.node)
+        self._topics.watch(publication.topic, type_name)
+        return self._guarded.setdefault(publication.topic, _Guarded(publication))
+
+    def _look_about(self) -> None:
+        super()._look_about()
+        self._values.follow(self.region.parameters)
+        if self._topics is not None and time.monotonic() >= self._again:
+            self._again = time.monotonic() + LOOK
+            bad = self._topics.look()
+            for topic, guarded in self._guarded.items():
+                guarded.closed = bad.get(topic, "")
 
 
-def _unsayable(value: Any) -> str | None:
-    """Returns why a value cannot be handed on at all; None where it can."""
-    if isinstance(value, bool) or isinstance(value, float):
-        return None
-    if isinstance(value, int):
-        return None if -WHOLE <= value <= WHOLE else "it gave a whole number of more than 64 bits"
-    if isinstance(value, str):
-        return None if len(value) <= 1000 else f"it gave a string of {len(value)} characters"
-    return f"it gave a {type(value).__name__}, which is neither boolean, number nor string"
+class _Guarded:
+    """A publication that sends nothing where that is not allowed, or not known yet."""
+
+    def __init__(self, publication: Any) -> None:
+        self._publication, self.topic = publication, publication.topic
+        self.closed = "it is not known yet who takes commands there"
+        self.heard, self.others, self.close = publication.heard, publication.others, publication.close
+
+    def send(self, message: Any) -> None:
+        if self.closed:
+            limited_log(self.topic, f"nothing is published on {self.topic}: {self.closed}")
+        else:
+            self._publication.send(message)
+
+    def send_encoded(self, message: Any, data: bytes) -> None:
+        self.send(message)
 
 
 def _limit() -> None:
@@ -241,57 +157,104 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
+def make_region(told: dict[str, Any]) -> DeviceRegion:
+    """Makes the region of a device, as who keeps it describes it.
+
+    Raises:
+        FormProblem: it cannot be meant so.
+    """
+    device = read_device(told["device"], told["spec"], {name: Property(**one) for name, one in told["model"].items()})
+    around = Around(device.name, told["router"], told["namespace"], told["files"])
+    driver, settings = find(device.protocol, around.named), device.settings
+    visitors = {name: one.visitor for name, one in device.properties.items()}
+    check_device(driver, settings, visitors, {name: one.property.writable for name, one in device.properties.items()},
+                 around.named)
+    if around.files is not None:
+        visitors = {name: with_paths(driver.visitor_form, one, around.files, settings,
+                                     f"spec.properties.{name}.visitor") for name, one in visitors.items()}
+        settings = with_paths(driver.settings_form, settings, around.files, settings, "spec.settings")
+    return DeviceRegion(device, lambda: driver(settings, visitors, around), visitors,
+                        _forbidden(device, around.namespace))
+
+
+def _forbidden(device: Device, namespace: str) -> frozenset[str]:
+    """Properties whose topics are the brain's own in this namespace; they are not published."""
+    found = set()
+    for name, mapped in device.properties.items():
+        if mapped.topic is not None:
+            try:
+                check_said(expand(mapped.topic.name, absolute(namespace or "/"), node_name(device.name)),
+                           mapped.topic.type)
+            except (FormProblem, NameProblem) as problem:
+                log.warning("%s of %s is not published: %s", name, device.name, problem)
+                found.add(name)
+    return frozenset(found)
+
+
+def run(region: DeviceRegion, router: str | None, namespace: str) -> int:
+    """Runs a device until the process is told to end; returns the exit status.
+
+    Raises:
+        RegionError: the region failed while there was no router.
+    """
+    ending = Ending()
+    found: list[Session] = []
+
+    def look_for_router() -> None:
+        said = False
+        while not found:
+            try:
+                with threads.threads(threads.REGION):
+                    found.append(open_session(router, identity=identity(region.name), patience=0.0))
+            except NoRouter as problem:
+                if not said and region.publishes():
+                    log.warning("nothing is published yet: %s", problem)
+                said = True
+                time.sleep(AGAIN)
+            except SessionProblem as problem:
+                log.warning("it is no node, and publishes nothing: %s", problem)
+                return
+
+    looking = threading.Thread(target=look_for_router, daemon=True)
+    looking.start()
+    looking.join(AT_ONCE)
+    if not found:
+        local = LocalHost({region.name: region}, parameters={region.name: vars(region.parameters)})
+        while not found:
+            if ending.asked.wait(1.0 / region.rate):
+                local.leave(region.name)
+                return 0
+            local.advance(1.0 / region.rate)
+    with found[0] as session:
+        host = DeviceHost(region, session, namespace or "/")
+        ending.ends(host)
+        return host.run()
+
+
 def main() -> None:
-    """Runs the driver that the first line of standard input names, until that ends."""
-    die_with(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)    # Ctrl-C is for who started this, and closes its device then
+    """Runs the device that is described on standard input, until it is told to end."""
+    safe_text.log_to(sys.stderr, logging.WARNING, "%(levelname)s %(message)s")
+    keeper = Keeper()
     _limit()
-    # Whatever a driver or its library prints goes to the log, and none of it between the lines.
-    out = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
-    lock = threading.Lock()
-
-    def say(**fields: Any) -> None:
-        with lock:
-            out.write(lines.written(**fields))
-
-    def refuse(problem: FormProblem) -> None:
-        say(say="refused", why=str(problem)[:300])
-        os._exit(REFUSED)
-
-    asked = sys.stdin.buffer
-    first = json.loads(asked.readline())
-    visitors, writable = first["visitors"], first["writable"]
+    told = json.loads(keeper.lines.readline())
     try:
-        around = Around(first["device"], first["router"], first["namespace"], first["files"])
-        driver, settings = find(first["protocol"], around.named), first["settings"]
-        check_device(driver, settings, visitors, writable, around.named)
-        if around.files is not None:
-            visitors = {
-                name: with_paths(driver.visitor_form, one, around.files, settings, f"spec.properties.{name}.visitor")
-                for name, one in visitors.items()}
-            settings = with_paths(driver.settings_form, settings, around.files, settings, "spec.settings")
+        region = make_region(told)
     except FormProblem as problem:
-        refuse(problem)
-    wake = Signal()
-    runner = Runner(lambda: driver(settings, visitors, around), visitors, first["periods"], say, wake)
-
-    def listen() -> None:
-        for line in asked:
-            runner.commands.append(json.loads(line))
-            wake.set()
-        runner.ended = True
-        wake.set()
-        time.sleep(LEAVING)
-        os._exit(0)
-
-    threading.Thread(target=listen, daemon=True).start()
-    say(say="begun")
+        keeper.refuse(str(problem))
+    before = json.loads(keeper.lines.readline())
+    region.twin.remember(before["twin"], time.monotonic())
+    region.want(before["desired"])
+    keeper.follow(region)
     try:
-        runner.run()
-    except FormProblem as problem:      # only what was opened shows that the device cannot be meant so
-        refuse(problem)
-    os._exit(0)
+        status = run(region, told["router"], told["namespace"])
+    except RegionError as error:
+        if region.refused is None:
+            log.error("%s", error, exc_info=error)
+        status = 1
+    if region.refused is not None:
+        keeper.refuse(region.refused)
+    logging.shutdown()
+    os._exit(status)
 
 
 if __name__ == "__main__":

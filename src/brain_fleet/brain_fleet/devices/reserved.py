@@ -122,6 +122,10 @@ class Topics:
         self._told = time.monotonic() + CONFIRM     # when the router has told of all who are there
         self._open: dict[str, str] = {}     # types, by full name
 
+    def watch(self, full: str, kind: str) -> None:
+        """Looks after a topic that is published by others than this."""
+        self._open[full] = kind
+
     def publisher(self, topic: str, kind: str, *more: Any) -> Publisher:
         """As the node's; raises FormProblem where a device may not publish there."""
         check_said(self._full(topic), kind)

@@ -185,6 +185,10 @@ class Twin:
         """Good and fresh values by property."""
         return {name: one.value for name, one in self.properties.items() if one.state == "ok"}
 
+    def waits(self) -> dict[str, str]:
+        """Returns why properties are not as desired, by name."""
+        return {name: one.waits() for name, one in self.properties.items() if one.desired is not None and not one.done}
+
     def to_dict(self) -> dict[str, Any]:
         """As it is told: see :mod:`brain_fleet.devices.twin_form`."""
         found: dict[str, Any] = {"state": self.state, "since": self._since,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers that are well, and drivers that die, hang and lie: what the mapper has to live with."""
+"""Drivers that are well, and drivers that die, hang and lie: what their manager has to live with."""
 import mmap
 import os
 import threading
@@ -74,10 +74,10 @@ class Floods(Well):
     """Says more than anybody can hear, past the base that would hold it back."""
 
     def read(self, visitor):
-        for descriptor in range(3, 20):     # the pipe to the mapper is one of them
+        for descriptor in range(3, 20):     # the socket to who keeps it is one of them
             try:
                 while True:
-                    os.write(descriptor, b'{"say":"alive"}\n' * 1000)
+                    os.write(descriptor, b'{"progress":1}\n' * 1000)
             except OSError:
                 continue
         return 0.0
@@ -89,7 +89,7 @@ class Garbles(Well):
     def read(self, visitor):
         for descriptor in range(3, 20):
             try:
-                os.write(descriptor, b"x" * 60_000)
+                os.write(descriptor, b"x" * 300_000)
             except OSError:
                 continue
         return 0.0

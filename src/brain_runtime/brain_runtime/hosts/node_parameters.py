@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Container, Mapping, NamedTuple
 
 from brain_runtime import energy
 from brain_wire import parameter_services
@@ -130,6 +130,13 @@ class NodeParameters:
         return {**{name: own.about for name, own in self._own.items()},
                 **{field.name: describe(field) for field in fields(self._region)}}
 
+    def follow(self, values: Any) -> None:
+        """Takes over values that the region has taken by itself (as its ``Parameters``), and tells of the others."""
+        changed = {key for key, value in self.region().items() if getattr(values, key) != value}
+        if changed:
+            self._region = values
+            self._tell(changed)
+
     def change(self, values: Mapping[str, Any]) -> None:
         """Changes some, all or none. Raises ParameterError."""
         name = self._hosted.region.name
@@ -142,6 +149,9 @@ class NodeParameters:
         for key, value in own.items():
             self._own[key].set(value)
         self._hosted.corrected(values)
+        self._tell(values)
+
+    def _tell(self, changed: Container[str]) -> None:
         now = self.values()
         self._events.send(parameter_services.changed(self._hosted.fqn, time_message(self._hosted.clock()),
-                                                     {key: now[key] for key in now if key in values}))
+                                                     {key: now[key] for key in now if key in changed}))

@@ -11,6 +11,7 @@ import functools
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -44,6 +45,7 @@ class _Process:
         self.popen: subprocess.Popen | Tree | None = None
         self.pidfd = -1
         self.watching: Watching | None = None
+        self.channel: socket.socket | None = None
         self.spare: Standby | None = None
         self.why = ""       # what it was ended for
         self.fault = ""     # why it ended last
@@ -133,6 +135,14 @@ class Loop:
         seen = self._all[name].seen
         return seen.began is None and seen.due is None
 
+    def watching(self, name: str) -> Watching | None:
+        """Returns what looks at a workload's process; None where nothing does, or it does not run."""
+        return self._all[name].watching
+
+    def channel(self, name: str) -> socket.socket | None:
+        """Returns this end of a workload's channel; None where it has none, or does not run."""
+        return self._all[name].channel
+
     def log_path(self, name: str) -> Path:
         """Log file of a workload."""
         return self._logs.path(name)
@@ -182,8 +192,10 @@ class Loop:
         """Waits up to ``wait`` s for a process to end, then looks after everything once."""
         wait = min(wait, due_in(self._seen().values(), self._now))
         poll = select.poll()
-        for descriptor in (self._woken, *(one.pidfd for one in self._all.values() if one.pidfd >= 0)):
-            poll.register(descriptor, select.POLLIN)
+        channels = (one.channel.fileno() for one in self._all.values() if one.channel is not None)
+        for descriptor in (self._woken, *(one.pidfd for one in self._all.values()), *channels):
+            if descriptor >= 0:     # a channel that the process has closed has none
+                poll.register(descriptor, select.POLLIN)
         if any(descriptor == self._woken for descriptor, _ in poll.poll(1000.0 * wait)):
             os.read(self._woken, 4096)
         at = time.monotonic()
@@ -209,6 +221,8 @@ class Loop:
         if one.popen is None:
             return
         if (status := one.popen.poll()) is not None:
+            if one.channel is not None and one.watching is not None:
+                one.watching.wrong(0.0)
             self._bury(one, status)
         elif one.watching is not None and not seen.killed:
             seen.wrong = one.watching.wrong(dt)
@@ -240,7 +254,7 @@ class Loop:
             if popen is None and (below := workload.below) is not None:
                 popen = Tree(below.folder, below.token, below.steps, workload.grace)
             elif popen is None:
-                popen = self._spawn(workload, more)
+                popen = self._spawn_with_channel(one, workload, more)
         except OSError as error:
             self._ended(one, f"could not be started: {error}", None)
             return
@@ -249,6 +263,16 @@ class Loop:
         one.watching = None if workload.probe is None else workload.probe.watch(workload, popen.pid, self)
         self._tell(workload.name, "started", f"process {popen.pid}"
                    + (f", restart {seen.starts - 1}" if seen.starts > 1 else ""))
+
+    def _spawn_with_channel(self, one: _Process, workload: Workload, more: list[str]) -> subprocess.Popen:
+        """Starts a process, and opens its channel where it has one. Raises OSError."""
+        if not workload.channel:
+            return self._spawn(workload, more)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            one.channel = ours
+            return self._spawn(workload, more, theirs.fileno())
 
     def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
@@ -317,7 +341,9 @@ class Loop:
     def _close(self, one: _Process) -> None:
         if one.pidfd >= 0:
             os.close(one.pidfd)
-        one.pidfd, one.popen, one.watching = -1, None, None
+        if one.channel is not None:
+            one.channel.close()
+        one.pidfd, one.popen, one.watching, one.channel = -1, None, None, None
 
     def _tell(self, name: str, kind: str, text: str) -> None:
         event = Event(time.time(), name, kind, text)

@@ -42,7 +42,10 @@ class Watching(Protocol):
     """Watch over one process of a workload."""
 
     def wrong(self, dt: float) -> str | None:
-        """Returns the fault of the process, after ``dt`` s more in which it could have shown that it is well."""
+        """Returns the fault of the process, after ``dt`` s more in which it could have shown that it is well.
+
+        Of a process with a channel it is called once more when it has ended, for what it said last.
+        """
 
 
 class Probe(Protocol):
@@ -69,6 +72,8 @@ class Workload:
         spare: a second process is kept ready for it, since a gap matters; it takes ``--standby``.
         lingers: it ends by itself, in the turn that ``stop_order`` gives, where its keeper is gone
             (:func:`brain_runtime.run.keeper.end_with_keeper`); others are killed with that.
+        channel: its standard input is one end of a pair of sockets, of which its probe has the other; see
+            :mod:`brain_runtime.run.lines`.
         below: it may leave processes behind, and runs below a subreaper, which ends them too; see there for what is
             run, with which environment.
     """
@@ -84,6 +89,7 @@ class Workload:
     grace: float = GRACE
     spare: bool = False
     lingers: bool = False
+    channel: bool = False
     below: Below | None = None
 
     @property

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Unreachable
+from brain_fleet.devices.names import link_name
 
 if TYPE_CHECKING:
     from brain_wire import Session
@@ -22,10 +24,23 @@ def linked(driver: Driver, undo: contextlib.ExitStack) -> Session:
         Unreachable: there is none.
     """
     from brain_wire import NoRouter, SessionProblem, open_session   # Zenoh, for those that use it
-    from brain_wire.credentials import EDGE
 
     try:
-        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), identity=EDGE,
-                                               patience=0.0))
+        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), patience=0.0,
+                                               identity=identity(link_name(driver.around.device))))
     except (NoRouter, SessionProblem) as problem:
         raise Unreachable(str(problem)) from problem
+
+
+def identity(name: str) -> str:
+    """Identity of a device's node in a secured brain: its own, or the edge's where there are no keys for it."""
+    from brain_wire.credentials import EDGE, place
+
+    folder = place()
+    if folder is None or not folder.is_dir() or (folder / f"{name}.json5").exists():
+        return name
+    logging.getLogger("brain.devices").warning(
+        "%s has no keys of its own, and takes the edge's: others cannot ask it anything; `brain keys FOLDER --edge "
+        "--device FILE` makes some", name)
+    logging.getLogger("brain_security").setLevel(logging.ERROR)     # that says it all
+    return EDGE

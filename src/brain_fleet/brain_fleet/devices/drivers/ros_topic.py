@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Mapping
 
 from brain_fleet.devices.driver import TEXT, Driver, Teller, Unreachable, form
 from brain_fleet.devices.drivers.brain_link import ROUTER, linked
+from brain_fleet.devices.names import link_name
 from brain_fleet.devices.fields import PATH, inner
 from brain_fleet.devices.reserved import Topics, check_heard, check_said
 from brain_fleet.schema import FormProblem
@@ -60,7 +61,7 @@ class RosTopic(Driver):
 
         self._undo = contextlib.ExitStack()
         self._session = linked(self, self._undo)
-        node = self._undo.enter_context(Node(self._session, f"device_{self.around.device.replace('-', '_')}",
+        node = self._undo.enter_context(Node(self._session, link_name(self.around.device),
                                              self.settings.get("namespace", self.around.namespace)))
         self._topics = Topics(node)
         self._publishers: dict[tuple[str, str], Any] = {}
