@@ -146,7 +146,7 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
                    "another-port": ({"password_file": "by-port"}, f"is for 127.0.0.1, not for '127.0.0.1:{port}'"),
                    "in-the-clear": ({"password_file": "by-tls"}, "by TLS only")}
         manager = run([client("well", password_file="broker"), *(client(n, **s) for n, (s, _) in refused.items())], {},
-                     read_files(about))
+                      read_files(about))
         told = {}
         until(lambda: manager.twins() and told.update({
             name: manager.refused(name) for name in refused if manager.refused(name)}) or len(told) == len(refused),
