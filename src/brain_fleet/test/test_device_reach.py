@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from ovens import Manager
 
-from brain_fleet.devices.manager import DeviceManager
 from brain_fleet.devices.models import read_device, read_model
 from brain_fleet.devices.owned_files import read_files
 from brain_fleet.owners_file import OwnersFileProblem
@@ -38,8 +38,7 @@ def run():
     made = []
 
     def begin(devices, desired, files, router=None, namespace=""):
-        made.append(DeviceManager(router, namespace, files=files))
-        made[-1].start()
+        made.append(Manager(router, namespace, files=files))
         made[-1].want({one.name: one for one in devices}, desired)
         return made[-1]
 
@@ -92,12 +91,13 @@ def test_goals_are_neither_spoken_nor_heard_under_any_name(port, run, until):
             session.zenoh.declare_subscriber("**", lambda sample: said.append(str(sample.key_expr)))
             session.zenoh.liveliness().declare_subscriber(
                 "@ros2_lv/**", lambda sample: topics.append(str(sample.key_expr)), history=True)
-            mapper = run([*refused, well], {one.name: {"say": GOAL if one.name != "released" else True}
-                                            for one in [*refused, well]}, {}, router, space)
+            manager = run([*refused, well], {one.name: {"say": GOAL if one.name != "released" else True}
+                                             for one in [*refused, well]}, {}, router, space)
             told = {}
-            until(lambda: told.update({one.name: mapper.refused(one.name) for one in refused
-                                       if mapper.refused(one.name)}) or len(told) == len(refused), lambda: told)
-            until(lambda: any("/lamp/set/" in key for key in said), lambda: mapper.twins())
+            until(lambda: manager.twins() and told.update({
+                one.name: manager.refused(one.name) for one in refused if manager.refused(one.name)})
+                    or len(told) == len(refused), lambda: told)
+            until(lambda: manager.twins() and any("/lamp/set/" in key for key in said), lambda: manager.twins())
             heard = [key for key in said if "String_" in key or "Bool_" in key]
             assert {key.split("/")[1] for key in heard} == {"lamp"}, heard
             # nor is a publisher or a subscription of it there, where the name alone says whose topic it is
@@ -145,13 +145,14 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
                    "another-host": ({"password_file": "elsewhere"}, f"is for b.local, not for '127.0.0.1:{port}'"),
                    "another-port": ({"password_file": "by-port"}, f"is for 127.0.0.1, not for '127.0.0.1:{port}'"),
                    "in-the-clear": ({"password_file": "by-tls"}, "by TLS only")}
-        mapper = run([client("well", password_file="broker"), *(client(n, **s) for n, (s, _) in refused.items())], {},
-                     read_files(about))
+        manager = run([client("well", password_file="broker"), *(client(n, **s) for n, (s, _) in refused.items())], {},
+                      read_files(about))
         told = {}
-        until(lambda: told.update({name: mapper.refused(name) for name in refused if mapper.refused(name)})
-              or len(told) == len(refused), lambda: (told, mapper.twins()))
+        until(lambda: manager.twins() and told.update({
+            name: manager.refused(name) for name in refused if manager.refused(name)}) or len(told) == len(refused),
+              lambda: (told, manager.twins()))
         assert {name: why for name, why in told.items() if refused[name][1] not in why} == {}
-        until(lambda: any(b"opensesame" in one for one in heard), lambda: (heard, mapper.twins()))
+        until(lambda: manager.twins() and any(b"opensesame" in one for one in heard), lambda: (heard, manager.twins()))
         server.shutdown(socket.SHUT_RDWR)
     assert not any(b"private key" in one for one in heard)
 

@@ -2,7 +2,6 @@
 """Devices of a file, on a robot that belongs to no fleet."""
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def _set(told: Described, text: str) -> None:
 
 
 class Alone:
-    """Devices without a cloud.
+    """Devices without a cloud, which are looked after at each :meth:`look`.
 
     Args:
         told: what is to run.
@@ -71,23 +70,21 @@ class Alone:
     """
 
     def __init__(self, told: Described, router: str | None, namespace: str) -> None:
-        self.changed = threading.Event()
         self._told = told
-        self._manager = DeviceManager(router, namespace, files=None, changed=self.changed.set)
+        self._manager = DeviceManager(router, namespace, files=None)
 
-    def look(self) -> dict[str, Any]:
-        """All devices, as they are shown."""
+    def look(self, wait: float = 0.0) -> dict[str, Any]:
+        """All devices, as they are shown, after up to ``wait`` s."""
+        self._manager.round(wait)
         twins = self._manager.twins()
         found = []
         for name, one in self._told.devices.items():
             why = self._manager.refused(name)
-            status: dict[str, Any] = {"state": "refused", "why": why} if why else {
-                "state": "starting", **({"twin": twins[name]} if name in twins else {})}
+            status = {"state": "refused", "why": why} if why else {"state": "starting", "twin": twins[name]}
             found.append(ordered.device("", name, one.spec, status, True))
         return {"devices": found}
 
     def __enter__(self) -> Alone:
-        self._manager.start()
         self._manager.want(self._told.devices, self._told.desired)
         return self
 

@@ -53,6 +53,22 @@ class Keeping(Tending):
         self._described: Described | None = None
         self._told: dict[str, tuple[float, str, str]] = {}  # by device: when it was reported, its states, all of it
 
+    def wake(self) -> None:
+        """See the base."""
+        super().wake()
+        if self._manager is not None:
+            self._manager.wake()
+
+    def _pause(self) -> None:
+        if self._manager is None:
+            super()._pause()
+            return
+        try:
+            self._manager.round(LOOK)
+        except Exception:   # whatever one driver brings about, the others go on
+            limited_log("round", "the devices could not be looked after", trace=True, level=logging.ERROR)
+            super()._pause()
+
     def _end(self) -> None:
         if self._manager is not None:
             self._manager.stop()
@@ -84,7 +100,6 @@ class Keeping(Tending):
             from brain_fleet.devices.manager import DeviceManager
 
             self._manager = DeviceManager(self._router, self._namespace, files=self._files)
-            self._manager.start()
         self._manager.want(found.devices, found.desired, before)
         log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
 
@@ -111,21 +126,16 @@ class Keeping(Tending):
             return {"state": "waiting", "why": found.waiting[key][:500]}
         if one.kind == "DeviceModel" or manager is None:
             return {"state": "applied"}
-        if not manager.turns:
-            return {"state": "waiting", "why": "the thread that looks after devices does not come round"}
         if one.kind == "Device":
             why = manager.refused(one.name)
             if why is not None:
                 return {"state": "refused", "why": why[:500]}
-            twin = manager.twins().get(one.name)
-            if twin is None:
-                return {"state": "waiting", "why": "its driver is being started"}
+            twin = manager.twins()[one.name]
             if len(json.dumps(twin)) > LARGEST:
                 return {"state": "applied", "why": f"its twin is larger than the {LARGEST} bytes that are reported"}
             return {"state": "applied", "twin": twin}
         device, wanted = found.settings[one.name]
-        waits = [f"{name}: {why}" for name, value in wanted.items()
-                 if (why := manager.waits(device, name, value)) is not None]
+        waits = [f"{name}: {why}" for name in wanted if (why := manager.waits(device, name)) is not None]
         return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}
 
     def _due(self, one: Wanted, status: Mapping[str, Any]) -> tuple[float, str, str] | None:

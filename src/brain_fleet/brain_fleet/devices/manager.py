@@ -11,11 +11,10 @@ import json
 import logging
 import os
 import sys
-import threading
 import time
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Device
@@ -30,8 +29,6 @@ from brain_wire.backoff import Backoff
 from brain_wire.logs import Logs
 from brain_wire.rate_limited_log import RateLimitedLog
 
-LOOK = 0.25         # s between two looks at what time alone brings about
-HELD_UP = 30.0      # s without a turn, after which what is believed counts no more
 LEAVING = 3.0       # s that a driver gets to close
 LATE = 2.0          # s without a word after which no value is one of now for longer than it is fresh
 RESTART = Restart(backoff=Backoff(first=0.5, most=60.0, healthy=60.0))
@@ -111,7 +108,8 @@ class Kept:
             self.refused = safe_text.line(found["refused"], 300)
         if "twin" in found:
             self._check(found["twin"])
-            self.refused = None
+            if found["twin"]["state"] != "starting":
+                self.refused = None
             self.waits = found.get("waits", {})
             # what died stays offline until its device answers
             if (self.twin["state"], found["twin"]["state"]) != ("offline", "starting"):
@@ -164,39 +162,59 @@ def _all(twin: Mapping[str, Any], states: tuple[str, ...], state: str, why: str,
 
 
 class DeviceManager:
-    """Keeps devices as they are wanted, whatever their drivers do, in a thread of its own.
+    """Keeps devices as they are wanted, whatever their drivers do. All but :meth:`wake` belongs to one thread.
 
     Args:
         router, namespace: of the brain.
         files: those that orders may name; None: the devices are no order's, see
             :class:`brain_fleet.devices.driver.Around`.
-        changed: called when a twin may have changed, in the manager's thread.
     """
 
-    def __init__(self, router: str | None, namespace: str, *, files: Mapping[str, Any] | None,
-                 changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, router: str | None, namespace: str, *, files: Mapping[str, Any] | None) -> None:
         self._around = {"router": router, "namespace": namespace, "files": files}
-        self._changed = changed
-        self._lock = threading.Lock()
-        self._wanted: tuple[Mapping[str, Device], Mapping[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
         self._kept: dict[str, Kept] = {}
-        self._shown: tuple[dict[str, dict[str, Any]], dict[tuple[str, str], tuple[Any, str | None]], dict[str, str]]
-        self._shown = {}, {}, {}
         self._printed = Printed()
         self._loop = Loop((), self._printed, log="devices", on_event=self._event)
-        self._stopping = False
-        self._turned = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
+        self._woken = False
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
+    def wake(self) -> None:
+        """Ends the waiting of a round, from any thread."""
+        self._woken = True
+        self._loop.wake()
 
     def stop(self) -> None:
-        """Ends all drivers, and then returns. May be called twice."""
-        self._stopping = True
-        self._loop.wake()
-        self._thread.join(LEAVING + 5.0)
+        """Ends all drivers, and then returns."""
+        self._loop.stop()
+        for name in self._kept:
+            self._printed.forget(name)
+
+    def twins(self) -> dict[str, dict[str, Any]]:
+        """The twins by device, as they are told."""
+        return {name: one.shown(time.monotonic()) for name, one in self._kept.items()}
+
+    def waits(self, device: str, name: str) -> str | None:
+        """Returns why a property is not as desired; None where it is."""
+        return self._kept[device].waits_for(name)
+
+    def refused(self, device: str) -> str | None:
+        """Returns why a driver refuses a device as it is described; None where it does not."""
+        return self._kept[device].refused
+
+    def round(self, wait: float) -> None:
+        """Looks after everything once, and then for ``wait`` s, or until it is woken."""
+        until, left = time.monotonic() + wait, 0.0
+        while left >= 0.0:
+            self._loop.round(left)
+            left = -1.0 if self._woken else until - time.monotonic()
+        self._woken = False
+        for name, one in self._kept.items():
+            self._printed.look(name)
+            if one.twin["state"] == "offline" and one.twin.get("why") != one.said:
+                one.said = one.twin.get("why", "")
+                limited_log(f"offline {name}", f"{name} is offline: {one.said}")
+            elif one.twin["state"] == "online" and one.said:
+                log.info("%s is online again", name)
+                one.said = ""
 
     def want(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
              before: Mapping[str, Mapping[str, Any]] | None = None) -> None:
@@ -207,68 +225,11 @@ class DeviceManager:
             desired: values by device and property, checked already.
             before: twins of an earlier process, by device.
         """
-        with self._lock:
-            self._wanted = devices, desired, before or {}
-        self._loop.wake()
-
-    def twins(self) -> dict[str, dict[str, Any]]:
-        """The twins by device, as they are told."""
-        with self._lock:
-            return self._shown[0]
-
-    def waits(self, device: str, name: str, value: Any) -> str | None:
-        """Returns why a property is not as desired; None where it is."""
-        with self._lock:
-            found = self._shown[1].get((device, name))
-        if found is None or found[0] != value or type(found[0]) is not type(value):
-            return "it is to be written"
-        return found[1]
-
-    @property
-    def turns(self) -> bool:
-        """True while devices are looked after: otherwise what is believed of them is of the past."""
-        return not self._kept or time.monotonic() - self._turned < HELD_UP
-
-    def refused(self, device: str) -> str | None:
-        """Returns why a driver refuses a device as it is described; None where it does not."""
-        with self._lock:
-            return self._shown[2].get(device)
-
-    def _run(self) -> None:
-        while not self._stopping:
-            try:
-                self._turn()
-            except Exception:   # whatever one driver brings about, the others go on
-                limited_log("turn", "the devices could not be looked after", trace=True, level=logging.ERROR)
-                time.sleep(LOOK)
-        self._loop.stop()
-        for name in self._kept:
-            self._printed.forget(name)
-
-    def _turn(self) -> None:
-        with self._lock:
-            wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._take_on(*wanted)
-        self._loop.round(LOOK)
-        self._turned = time.monotonic()
-        for name, one in self._kept.items():
-            self._printed.look(name)
-            if one.twin["state"] == "offline" and one.twin.get("why") != one.said:
-                one.said = one.twin.get("why", "")
-                limited_log(f"offline {name}", f"{name} is offline: {one.said}")
-            elif one.twin["state"] == "online" and one.said:
-                log.info("%s is online again", name)
-                one.said = ""
-        self._tell(self._turned)
-
-    def _take_on(self, devices: Mapping[str, Device], desired: Mapping[str, Mapping[str, Any]],
-                 before: Mapping[str, Any]) -> None:
         now, kept = time.monotonic(), {}
         for name, device in devices.items():
             known = self._kept.get(name)
             if known is None or known.device != device:
-                known = Kept(device, before.get(name, {}) if known is None else known.twin, now)
+                known = Kept(device, (before or {}).get(name, {}) if known is None else known.twin, now)
             kept[name] = known
             if known.desired != desired.get(name, {}):
                 known.desired = dict(desired.get(name, {}))
@@ -306,17 +267,6 @@ class DeviceManager:
             return one is not None and one.take(line, time.monotonic())
         except (FormProblem, values.Misfit) as problem:
             raise Lie(f"it said what no driver says: {problem}") from None
-
-    def _tell(self, now: float) -> None:
-        twins = {name: one.shown(now) for name, one in self._kept.items()}
-        waits = {(name, about): (value, one.waits_for(about)) for name, one in self._kept.items()
-                 for about, value in one.desired.items()}
-        refused = {name: one.refused for name, one in self._kept.items() if one.refused is not None}
-        with self._lock:
-            changed = (twins, waits, refused) != self._shown
-            self._shown = twins, waits, refused
-        if changed:
-            self._changed()
 
 
 def _line(**fields: Any) -> bytes:

@@ -19,12 +19,12 @@ from typing import Any, BinaryIO, NoReturn
 
 from brain_fleet.devices.driver import Around
 from brain_fleet.devices.drivers.brain_link import identity
-from brain_fleet.devices.models import Device, Property, read_device
+from brain_fleet.devices.models import Property, read_device
 from brain_fleet.devices.owned_files import with_paths
 from brain_fleet.devices.names import node_name
 from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.devices.region import DeviceRegion, topics
-from brain_fleet.devices.reserved import COMMANDS, PLACE, Topics, check_said
+from brain_fleet.devices.reserved import COMMANDS, Topics, check_said
 from brain_fleet.schema import FormProblem
 from brain_runtime.ending import Ending
 from brain_runtime.hosts.local import LocalHost
@@ -33,7 +33,6 @@ from brain_runtime.stepper import RegionError
 from brain_wire import NoRouter, Session, SessionProblem, open_session, safe_text, threads
 from brain_wire.names import NameProblem, absolute, expand
 from brain_wire.qos import QoS
-from brain_wire.rate_limited_log import RateLimitedLog
 
 MEMORY = 512 * 2**20    # bytes of data, threads' stacks among them
 NICE = 5                # below the regions of the brain, which run at 0
@@ -45,11 +44,10 @@ ALIVE = 1.0             # s after which it is told that nothing is new
 LOOK = 1.0              # s between two looks at whether the brain takes commands on a topic of the device
 
 log = logging.getLogger("brain.devices")
-limited_log = RateLimitedLog(log)
 
 
-class Keeper:
-    """Who keeps this process, at the other end of its standard input."""
+class ManagerLink:
+    """Link to the manager of this process, over its standard input."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(fileno=os.dup(0))
@@ -104,7 +102,6 @@ class DeviceHost(ZenohHost):
     region: DeviceRegion
 
     def __init__(self, region: DeviceRegion, session: Session, namespace: str) -> None:
-        self._guarded: dict[str, _Guarded] = {}
         self._topics: Topics | None = None
         self._again = 0.0
         names = topics(region.device)
@@ -112,39 +109,27 @@ class DeviceHost(ZenohHost):
                          topic=lambda topic: names.get(topic, topic))
 
     def publish(self, topic: str, type_name: str, qos: QoS) -> Any:
-        publication = super().publish(topic, type_name, qos)
-        if type_name not in COMMANDS or PLACE in publication.topic:
-            return publication
-        self._topics = self._topics or Topics(self.node)
-        self._topics.watch(publication.topic, type_name)
-        return self._guarded.setdefault(publication.topic, _Guarded(publication))
+        found = super().publish(topic, type_name, qos)
+        if type_name in COMMANDS:
+            self._topics = self._topics or Topics(self.node)
+            self._topics.watch(found.topic, type_name)
+        return found
+
+    def activate(self) -> None:
+        self._check_topics()    # before the first word
+        super().activate()
 
     def _look_about(self) -> None:
         super()._look_about()
         self._values.follow(self.region.parameters)
         if self._topics is not None and time.monotonic() >= self._again:
-            self._again = time.monotonic() + LOOK
-            bad = self._topics.look()
-            for topic, guarded in self._guarded.items():
-                guarded.closed = bad.get(topic, "")
+            self._check_topics()
 
-
-class _Guarded:
-    """A publication that sends nothing where that is not allowed, or not known yet."""
-
-    def __init__(self, publication: Any) -> None:
-        self._publication, self.topic = publication, publication.topic
-        self.closed = "it is not known yet who takes commands there"
-        self.heard, self.others, self.close = publication.heard, publication.others, publication.close
-
-    def send(self, message: Any) -> None:
-        if self.closed:
-            limited_log(self.topic, f"nothing is published on {self.topic}: {self.closed}")
-        else:
-            self._publication.send(message)
-
-    def send_encoded(self, message: Any, data: bytes) -> None:
-        self.send(message)
+    def _check_topics(self) -> None:
+        for why in {} if self._topics is None else self._topics.look().values():
+            self.region.refused = why
+            self.stop()
+        self._again = time.monotonic() + LOOK
 
 
 def _limit() -> None:
@@ -161,7 +146,7 @@ def make_region(told: dict[str, Any]) -> DeviceRegion:
     """Makes the region of a device, as who keeps it describes it.
 
     Raises:
-        FormProblem: it cannot be meant so.
+        FormProblem, NameProblem: it cannot be meant so.
     """
     device = read_device(told["device"], told["spec"], {name: Property(**one) for name, one in told["model"].items()})
     around = Around(device.name, told["router"], told["namespace"], told["files"])
@@ -173,22 +158,11 @@ def make_region(told: dict[str, Any]) -> DeviceRegion:
         visitors = {name: with_paths(driver.visitor_form, one, around.files, settings,
                                      f"spec.properties.{name}.visitor") for name, one in visitors.items()}
         settings = with_paths(driver.settings_form, settings, around.files, settings, "spec.settings")
-    return DeviceRegion(device, lambda: driver(settings, visitors, around), visitors,
-                        _forbidden(device, around.namespace))
-
-
-def _forbidden(device: Device, namespace: str) -> frozenset[str]:
-    """Properties whose topics are the brain's own in this namespace; they are not published."""
-    found = set()
-    for name, mapped in device.properties.items():
+    for mapped in device.properties.values():
         if mapped.topic is not None:
-            try:
-                check_said(expand(mapped.topic.name, absolute(namespace or "/"), node_name(device.name)),
-                           mapped.topic.type)
-            except (FormProblem, NameProblem) as problem:
-                log.warning("%s of %s is not published: %s", name, device.name, problem)
-                found.add(name)
-    return frozenset(found)
+            check_said(expand(mapped.topic.name, absolute(around.namespace or "/"), node_name(device.name)),
+                       mapped.topic.type)
+    return DeviceRegion(device, lambda: driver(settings, visitors, around), visitors)
 
 
 def run(region: DeviceRegion, router: str | None, namespace: str) -> int:
@@ -234,17 +208,17 @@ def run(region: DeviceRegion, router: str | None, namespace: str) -> int:
 def main() -> None:
     """Runs the device that is described on standard input, until it is told to end."""
     safe_text.log_to(sys.stderr, logging.WARNING, "%(levelname)s %(message)s")
-    keeper = Keeper()
+    manager = ManagerLink()
     _limit()
-    told = json.loads(keeper.lines.readline())
+    told = json.loads(manager.lines.readline())
     try:
         region = make_region(told)
-    except FormProblem as problem:
-        keeper.refuse(str(problem))
-    before = json.loads(keeper.lines.readline())
+    except (FormProblem, NameProblem) as problem:
+        manager.refuse(str(problem))
+    before = json.loads(manager.lines.readline())
     region.twin.remember(before["twin"], time.monotonic())
     region.want(before["desired"])
-    keeper.follow(region)
+    manager.follow(region)
     try:
         status = run(region, told["router"], told["namespace"])
     except RegionError as error:
@@ -252,7 +226,7 @@ def main() -> None:
             log.error("%s", error, exc_info=error)
         status = 1
     if region.refused is not None:
-        keeper.refuse(region.refused)
+        manager.refuse(region.refused)
     logging.shutdown()
     os._exit(status)
 

@@ -119,7 +119,6 @@ class DeviceRegion(Region):
         device: see there.
         make: makes its driver.
         visitors: by property, as the driver takes them.
-        silent: properties that are not published, though they have a topic.
 
     Attributes:
         twin: what is believed of the device; to be looked at with ``lock``.
@@ -132,12 +131,11 @@ class DeviceRegion(Region):
     rate: float         # type: ignore[misc]    # as the shortest of its periods needs it
     _driver: Driver | None = None
 
-    def __init__(self, device: Device, make: Callable[[], Driver], visitors: Mapping[str, Mapping[str, Any]],
-                 silent: frozenset[str] = frozenset()) -> None:
+    def __init__(self, device: Device, make: Callable[[], Driver], visitors: Mapping[str, Mapping[str, Any]]) -> None:
         self.device, self._make, self._visitors = device, make, visitors
         self.Parameters = parameters_of(device)
         super().__init__(node_name(device.name))
-        self._outputs = {name: port for name, port in ports(device).items() if name.partition(" ")[2] not in silent}
+        self._outputs = ports(device)
         shortest = min(mapped.period for mapped in device.properties.values())
         self.rate = min(FASTEST, max(SLOWEST, 2.0 / shortest))
         self.lock = threading.RLock()
@@ -310,7 +308,7 @@ class DeviceRegion(Region):
         found = {}
         for name, at in news.items():
             port, topic = f"property {name}", self.device.properties[name].topic
-            if topic is None or port not in self._outputs or name not in fresh:
+            if topic is None or name not in fresh:
                 continue
             try:
                 found[port] = value_message(topic.type, topic.field, fresh[name], at)

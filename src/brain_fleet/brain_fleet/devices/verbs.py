@@ -50,18 +50,20 @@ def run(file: File,
         from rich.live import Live
 
         with Live(devices_table(alone.look()), console=console, auto_refresh=False, screen=False) as live:
-            while not ending.asked.wait(REFRESH):
-                live.update(devices_table(alone.look()), refresh=True)
+            while not ending.asked.is_set():
+                live.update(devices_table(alone.look(REFRESH)), refresh=True)
 
 
 def _lines(alone: Any, ending: Any, as_json: bool, console: Any) -> None:
     """Whenever something has changed, at most twice a second."""
     from brain_fleet.devices.tables import devices_table
 
-    while not ending.asked.wait(REFRESH):
-        if alone.changed.is_set():
-            alone.changed.clear()
-            tell_json(alone.look(), None) if as_json else console.print(devices_table(alone.look()))
+    told = None
+    while not ending.asked.is_set():
+        found = alone.look(REFRESH)
+        if found != told:
+            told = found
+            tell_json(found, None) if as_json else console.print(devices_table(found))
 
 
 @app.command()
