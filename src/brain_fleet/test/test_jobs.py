@@ -170,7 +170,7 @@ def test_a_runner_that_is_killed_leaves_nothing_running_and_the_next_goes_on(tmp
 
 def test_a_job_goes_on_with_what_it_began_with_whoever_deletes_that_and_starts_its_runner_again(tmp_path):
     go, steps = tmp_path / "go", LOADED.replace("containers: [{name: node}]", "containers: [{name: node, command: "
-                                                "[python3, -c, \"print('with it')\"]}}]")
+                                                "[python3, -c, \"print('with it')\"]}]")
     load = job("kept", runtime="loaded", initializer={"dataset": {"storageUri": go.as_uri()}})
     load["spec"]["trainer"] = {}
     first = Jobs(tmp_path / "runner")
