@@ -28,6 +28,9 @@ from brain_wire import NoRouter, Session, open_session, owner, safe_text, thread
 from brain_wire.logs import survive_full_disk
 from brain_wire.sched_slice import ask_for_short_slices
 
+TURN = 20.0     # s that a region gets to load and begin before the next one does
+LOOK = 0.02     # s between looks at that
+
 log = logging.getLogger(__name__)
 
 
@@ -57,6 +60,18 @@ class _Part(End):
             return None
         finally:
             owner.OWNER.set("")
+
+    def begin(self, thread: threading.Thread) -> None:
+        """Starts its thread, and waits until the region has begun.
+
+        One after the other: what loads torch while others step has to wait for the interpreter again and again.
+        """
+        thread.start()
+        until = time.monotonic() + TURN
+        while thread.is_alive() and not (self.asked.is_set() or getattr(self._host, "begun", False)):
+            if time.monotonic() > until:
+                return
+            time.sleep(LOOK)
 
     def _keep(self) -> None:
         """Runs it, and anew after it has failed."""
@@ -116,12 +131,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     end_with_keeper()
     try:
         with threads.threads(threads.REGION):
-            running = [thread for part in parts if (thread := part.open()) is not None]
+            running = [(part, thread) for part in parts if (thread := part.open()) is not None]
     except NoRouter:
         return 0
-    for thread in running:
-        thread.start()
-    for thread in running:
+    for part, thread in running:
+        part.begin(thread)
+    for _, thread in running:
         thread.join()
     return max((part.status for part in parts if part.status != CANNOT_START), default=CANNOT_START)
 

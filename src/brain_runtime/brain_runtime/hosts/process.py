@@ -63,6 +63,7 @@ class ProcessHost(HostedRegion):
 
     Attributes:
         anew: it was ended by order, and is to begin again as another host in this process.
+        begun: it has come to where it is to be at first, or cannot.
     """
 
     policy: Threaded
@@ -74,7 +75,7 @@ class ProcessHost(HostedRegion):
         super().__init__(region, name=name, namespace=namespace, seed=seed, state_dir=state_dir, critical=critical,
                          restarts=restarts, epoch=beat.new_epoch(), policy=policy)
         self._autostart, self._before = autostart, before
-        self.stays, self.anew = before is not None, False
+        self.stays, self.anew, self.begun = before is not None, False, False
         if before is not None and region.storage is None:
             region.storage = before.storage
         self._orders = False                # a transition is somebody's order, and none of this host's own
@@ -104,6 +105,7 @@ class ProcessHost(HostedRegion):
         next_beat = next_save = time.monotonic()
         try:
             self._begin()
+            self.begun = True
             while not self._ending:
                 now = time.monotonic()
                 if now >= next_beat - BEAT_SLACK:
