@@ -20,6 +20,8 @@ EXPERIMENTS = ROOT / "experiments"      # beside the packages, and imported as o
 OURS = r"(?:brain\w*|experiments)"
 IMPORT = re.compile(rf"^([ \t]*)(?:from|import) ({OURS}(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?", re.M)
 MODULE = re.compile(rf"[\"']({OURS}(?:\.\w+)+)")
+# Imports for type checkers alone: at run time nobody is reached by them.
+TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?:[ \t].*)?\n)+", re.M)
 # Read by tests of brain_tests alone.
 HARMLESS = ("docs/", "results/", ".github/", "README", "CHANGELOG.md", "CONTRIBUTING", "LICENSE", "mkdocs.yml",
             "requirements-docs.txt")
@@ -51,7 +53,7 @@ def imports(file: Path, known: set[str], package: str | None) -> set[str]:
         package: what is imported within functions, or named in texts (``python -m MODULE``, ``module:Class``), counts
             of this package only: a command loads its verbs so, and would reach everything. None: of all, as in tests.
     """
-    text, found, late = file.read_text(encoding="utf-8"), set(), set()
+    text, found, late = TYPES.sub("\n", file.read_text(encoding="utf-8")), set(), set()
     for indent, module, names in IMPORT.findall(text):
         (late if indent else found).update((module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))))
     late.update(MODULE.findall(text))
