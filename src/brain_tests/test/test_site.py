@@ -49,7 +49,9 @@ def test_what_is_borrowed_and_what_the_api_names_is_there(settings: dict[str, An
     paths = [ROOT / path for path in settings["plugins"][1]["mkdocstrings"]["handlers"]["python"]["paths"]]
     for package, modules in hooks.API.items():
         (folder,) = [path / package for path in paths if (path / package).is_dir()]
-        lost = [module for module in modules if not (folder / f"{module.replace('.', '/')}.py").is_file()]
+        places = {module: folder / module.replace(".", "/") for module in modules}
+        lost = [module for module, place in places.items()
+                if not (place.with_suffix(".py").is_file() or (place / "__init__.py").is_file())]
         assert lost == [], f"scripts/docs_site.py: {package} has no {', '.join(lost)}"
 
 
