@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from brain_wire import messages, open_session
 from brain_wire.qos import FEATURE
 from brain_wire.router import Router, free_port

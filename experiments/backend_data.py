@@ -18,7 +18,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 import numpy as np
 
 from brain_eval.bench.wire import LOST, wait_for
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, port_codecs
+from brain_runtime import FEATURE, In, LATCHED, Out, Region
+from brain_runtime.contract import port_codecs
 from brain_wire import messages
 from experiments.toy_brain import toys
 

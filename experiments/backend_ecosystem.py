@@ -116,7 +116,7 @@ def on_ros() -> dict[str, Any]:
 def shown() -> list[dict[str, Any]]:
     """By type of the shipped brain's topics: how many have it, and what of RViz and Foxglove would show it."""
     from brain_runtime.graph import SIM_WORLD
-    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.graph.inspect_graph import inspect_graph
 
     topics: dict[str, set[str]] = {}
     for region in inspect_graph("brain", SIM_WORLD).regions:

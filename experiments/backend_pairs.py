@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from brain_runtime.edge_ear import EdgeEar
-from brain_runtime.supervised_brain import SupervisedBrain
+from brain_runtime.supervision.edge_ear import EdgeEar
+from brain_runtime.supervision.supervised_brain import SupervisedBrain
 from experiments.scale import pss
 
 HOSTS = ("zenoh", "torch")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any, Iterator, Mapping
 
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import Node, open_session
 from brain_wire.router import free_port

@@ -13,7 +13,7 @@ import random
 import statistics
 from typing import Any, Callable, Iterator, Sequence
 
-from brain_runtime.end_with_parent import die_with
+from brain_runtime.run.end_with_parent import die_with
 from experiments.outside_peer import NoPeer
 
 WARM_UP = 0.2           # share of a block of round trips that does not count

@@ -18,7 +18,7 @@ from brain_fleet.processes.edge import Edge
 from brain_fleet.state.effects import Effects
 from brain_fleet.state.held import Held
 from brain_fleet.store import Store
-from brain_runtime.ending import leave
+from brain_runtime.run.ending import leave
 from brain_wire.wakeup import Flag
 
 READY = 300.0       # s until all are where they are wanted

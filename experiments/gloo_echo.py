@@ -15,7 +15,8 @@ from typing import Any, Sequence
 import torch
 import torch.distributed as dist
 
-from brain_runtime import end_with_parent, torch_store
+from brain_runtime.hosts import torch_store
+from brain_runtime.run import end_with_parent
 
 PATIENCE = timedelta(minutes=30)    # that it may rest between two blocks
 FEW = 20        # tensors by which it is told how many go one way in a second

@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from brain_eval.bench.experiment import Experiment
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 
 TEMPERATURES = (0.95, 2.0, 5.0, 10.0, 20.0)     # from alpha 1, where one heading is certain, to 0, where none is
 

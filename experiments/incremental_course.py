@@ -16,8 +16,8 @@ import numpy as np
 from brain_eval.episodes import Referee, play, resolved_for
 from brain_regions.vision import weights
 from brain_regions.vision.fitting import fitted
-from brain_runtime import images
-from brain_runtime.ablation import Ablation
+from brain_runtime.contract import images
+from brain_runtime.contract.ablation import Ablation
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.camera import SeenObject
 from brain_sim.camera_region import camera_of, planar_pose

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain_eval.bench.experiment import Experiment, Jobs
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 
 NOISY = "vision=confused"
 SIDES = {"with": (NOISY,), "without": (NOISY, "integration=off")}
@@ -41,7 +41,7 @@ class Approaches:
         from experiments.memory import NEAR, apart
         from brain_regions.pfc.control import APPROACH
         from brain_runtime.interfaces import DetectedObject
-        from brain_runtime.sights import kind
+        from brain_runtime.contract.sights import kind
 
         control = host.latest("pfc/control")
         if control is None or control.mode != APPROACH or not math.isfinite(control.bearing):

@@ -16,7 +16,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment, Jobs
 from brain_runtime.command import saved
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 
 FOLDER = saved.FOLDER / "lesions"
 SECONDS = 8.0       # that an episode takes of a core, while nothing is known of it
@@ -76,7 +76,7 @@ class Run(NamedTuple):
 def parts() -> dict[str, tuple[str, ...]]:
     """Populations, as ``pfc.memory``, and the grounds on which their lesions are measured."""
     from brain_eval.ablations import declared, lesionable
-    from brain_runtime.graphs import DEFAULT
+    from brain_runtime.graph.graphs import DEFAULT
 
     names = [f"{region}.{name}" for region, cls in declared(DEFAULT).items() for name in lesionable(cls)]
     return {name: WHERE.get(name, PLAIN) for name in names}

@@ -19,10 +19,10 @@ from brain_eval.bench.experiment import Experiment, Jobs
 from brain_eval.episodes import SETTLE, text_message
 from brain_eval.lockstep import lockstep_parts
 from brain_eval.workers import workers
-from brain_runtime.ablation import NONE
+from brain_runtime.contract.ablation import NONE
 from brain_runtime.command.options import fail
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 from brain_sim.intervals import bootstrap
 
 SEEN, HIDDEN = 1.0, 20.0    # s
@@ -40,7 +40,7 @@ def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]
 
     Args:
         split, seed: of the room.
-        ablation: a :class:`brain_runtime.ablation.Ablation`.
+        ablation: a :class:`brain_runtime.contract.ablation.Ablation`.
 
     Returns:
         For each object that was seen: ``bearing_error`` (rad; pi where it was forgotten), ``distance_error`` (share),
@@ -162,7 +162,7 @@ def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
 
 def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
     """Finds what is remembered of a thing: the nearest of its color and shape; None: nothing."""
-    from brain_runtime.sights import kind
+    from brain_runtime.contract.sights import kind
 
     same = [m for m in remembered if (m.color, m.shape) == kind(thing.color, thing.shape)]
     return min(same, key=lambda m: apart(thing, m, sim), default=None)

@@ -2,9 +2,10 @@
 """Operations of each network for a decision, beside its baseline without spikes, which multiplies densely.
 
 A room is played twice in lockstep on LocalHost, by the brain and by its baselines without spikes (``all=ann``), with
-the same sentences; regions count what they compute (:meth:`brain_runtime.region.Region.count`), by the fan-outs of the
-circuits that are exported. No time is measured, so a busy machine gives the same figures. Vision then looks at as many
-black pictures, and at gray ones of the rooms' mean brightness, for as many micro-steps as it looked at the room.
+the same sentences; regions count what they compute (:meth:`brain_runtime.contract.region.Region.count`), by the
+fan-outs of the circuits that are exported. No time is measured, so a busy machine gives the same figures. Vision then
+looks at as many black pictures, and at gray ones of the rooms' mean brightness, for as many micro-steps as it looked at
+the room.
 """
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Mapping, Sequence
 
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 
 START = 60.0        # s until it says what it is
 ANSWER = 180.0      # s for a block

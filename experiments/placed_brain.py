@@ -19,10 +19,10 @@ from typing import Any, Iterator, Mapping
 from brain_fleet.placement.relay import command as relay_command
 from brain_fleet.placement.tiers import ROBOT, Tiers
 from brain_runtime.interfaces import GoalStatus
-from brain_runtime.resolved import Resolved
+from brain_runtime.graph.resolved import Resolved
 from brain_runtime.run.workload import Workload
-from brain_runtime.speaker import Speaker
-from brain_runtime.supervised_brain import ROUTER, SupervisedBrain, StartError, region_children
+from brain_runtime.supervision.speaker import Speaker
+from brain_runtime.supervision.supervised_brain import ROUTER, SupervisedBrain, StartError, region_children
 from brain_wire import messages
 from brain_wire.qos import STREAM
 from brain_wire.router import free_port

@@ -52,7 +52,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
     from brain_fleet.placement.measuring import measure
     from brain_fleet.placement.needs import ChainNeed, Needs
     from brain_fleet.placement.rehearsal import rehearse
-    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.graph.inspect_graph import inspect_graph
     from brain_sim.room import generate_room
 
     resolved = inspect_graph(GRAPH, "sim", room=ROOM)
@@ -127,7 +127,7 @@ def _for(seconds: float, round_: Any) -> None:
 
 
 def _told(times: list[float], plan: Mapping[str, Any]) -> dict[str, Any]:
-    from brain_runtime.supervised_brain import StartError
+    from brain_runtime.supervision.supervised_brain import StartError
 
     if len(times) < ENOUGH:
         raise StartError(f"{plan.get('what', 'the brain on one tier')}: only {len(times)} pictures came to a command; "

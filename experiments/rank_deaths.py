@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 
 RANKS = 3
 COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -51,7 +51,7 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
 
 
 def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
-    from brain_runtime import torch_store
+    from brain_runtime.hosts import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
     store = torch_store.serve()

@@ -29,7 +29,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from brain_eval.bench.wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region
-from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
+from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from experiments import ros_memory

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Callable
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from brain_runtime import diagnostics
-from brain_runtime import heartbeat as beat
+from brain_runtime.hosts import diagnostics
+from brain_runtime.contract import heartbeat as beat
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages

@@ -94,7 +94,7 @@ def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
 
 def command(*words: str) -> list[str]:
     """A Python command that dies with this process."""
-    from brain_runtime import end_with_parent
+    from brain_runtime.run import end_with_parent
 
     return [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, *words]
 

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.end_with_parent import die_with
+from brain_runtime.run.end_with_parent import die_with
 from brain_wire import Node, messages, open_session
 from brain_wire.qos import QoS
 

@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
-from brain_runtime.inspect_graph import inspect_graph
-from brain_runtime.supervised_brain import GROUP, SupervisedBrain, group_child, region_children, router_child
+from brain_runtime.graph.inspect_graph import inspect_graph
+from brain_runtime.supervision.supervised_brain import (GROUP, SupervisedBrain, group_child, region_children,
+                                                        router_child)
 from brain_wire import Node, messages
 from brain_wire.router import free_port
 from brain_wire.services import service_type

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from experiments.other_libraries import NotThere, environment
 from experiments.training_runs import PATIENCE, Failed
 

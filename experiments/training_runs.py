@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from brain_training.parallel.cost import KINDS
 from brain_training.parallel.pipeline_stage import Span
 from brain_training.parallel.plan import Plan, parse

@@ -33,8 +33,8 @@ LISTS = {"trained phrasings": "fresh sentences of the training's rules",
 
 def files() -> dict[str, dict[str, Path]]:
     """Weight file of each trained region of the shipped graph, and that of its baseline without spikes."""
-    from brain_runtime import graphs
-    from brain_runtime.declared import named
+    from brain_runtime.graph import graphs
+    from brain_runtime.contract.declared import named
     from brain_runtime.graph import SIM_WORLD
 
     found = {}

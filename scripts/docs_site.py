@@ -14,8 +14,8 @@ BORROWED = {"index.md": "README.md", "ja.md": "README.ja.md", "wire.md": "src/br
             "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 # What others call, by package; a page of the API each.
 API = {
-    "brain_runtime": ("region", "ports", "inbox", "declared", "port_codecs", "graph", "resolve", "hosts.host",
-                      "hosts.local"),
+    "brain_runtime": ("contract.region", "contract.ports", "contract.inbox", "contract.declared",
+                      "contract.port_codecs", "graph", "graph.resolve", "hosts.host", "hosts.local"),
     "brain_wire": ("node", "topics", "service", "goals", "messages", "parameters", "qos", "definitions", "session"),
     "brain_regions": ("neurons", "circuits", "trained", "lesions", "weight_files"),
     "brain_training": ("task", "trainer"),

@@ -6,7 +6,8 @@ import numpy as np
 
 from brain_eval import ablations
 from brain_regions.language import Language, Verb
-from brain_runtime import SILENCE, snapshot
+from brain_runtime import SILENCE
+from brain_runtime.contract import snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 from experiments.grammar.region import GrammarLanguage

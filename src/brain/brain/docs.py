@@ -26,7 +26,7 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = REFER
     from brain.reference import pages
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
-    from brain_runtime.ros_args import RosArgsError
+    from brain_runtime.hosts.ros_args import RosArgsError
 
     try:
         made, figures = pages(graph), tables.made(Path()) if out == REFERENCE else {}

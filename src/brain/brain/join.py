@@ -9,9 +9,8 @@ from typing import Annotated, Iterable
 
 import typer
 
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, check_folder, fail, takes_more, tell, tell_json, use_domain,
-    use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, check_folder, fail, takes_more,
+                                           tell, tell_json, use_domain, use_security)
 
 
 @takes_more
@@ -42,14 +41,14 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
-    from brain_runtime.runs import state_home
-    from brain_runtime.command_lines import arguments
-    from brain_runtime.supervised_brain import StartError, refuse_twice, router_endpoint
+    from brain_runtime.supervision.runs import state_home
+    from brain_runtime.graph.command_lines import arguments
+    from brain_runtime.supervision.supervised_brain import StartError, refuse_twice, router_endpoint
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
-    from brain_runtime.resolve import refuse_nameless, resolve_region
-    from brain_runtime.robots import RobotError, write_parameters
-    from brain_runtime.ros_args import RosArgsError
+    from brain_runtime.graph.resolve import refuse_nameless, resolve_region
+    from brain_runtime.graph.robots import RobotError, write_parameters
+    from brain_runtime.hosts.ros_args import RosArgsError
     from brain_wire.router import is_router
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.session import session_config

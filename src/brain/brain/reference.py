@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 from brain.words import words_lines
-from brain_runtime import diagnostics, heartbeat, interfaces
-from brain_runtime.declared import NUMBER
+from brain_runtime import interfaces
+from brain_runtime.contract import heartbeat
+from brain_runtime.hosts import diagnostics
+from brain_runtime.contract.declared import NUMBER
 from brain_runtime.graph import NO_WORLD, load_worlds
-from brain_runtime.graphs import find_graph
-from brain_runtime.launching import ROUTER_ARGUMENTS, Argument, arguments_of
-from brain_runtime.ports import In, Out, Port
-from brain_runtime.region import Region
-from brain_runtime.resolve import resolve
-from brain_runtime.resolved import ResolvedRegion
+from brain_runtime.graph.graphs import find_graph
+from brain_runtime.graph.launching import ROUTER_ARGUMENTS, Argument, arguments_of
+from brain_runtime.contract.ports import In, Out, Port
+from brain_runtime.contract.region import Region
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.graph.resolved import ResolvedRegion
 from brain_runtime.share import share_directory
 from brain_wire import messages
 from brain_wire.goals import Act
@@ -128,7 +130,7 @@ def _region(spec: ResolvedRegion) -> list[str]:
 
 
 def _says(cls: type[Region]) -> list[str]:
-    """Lists what a region declares beside ports and parameters; see :mod:`brain_runtime.declared`."""
+    """Lists what a region declares beside ports and parameters; see :mod:`brain_runtime.contract.declared`."""
     says = []
     if cls.network is not None:
         says.append(("network", f"`{cls.network.definition}`, on {' or '.join(cls.network.devices)}; a step within "

@@ -27,14 +27,14 @@ from brain import interpreter
 interpreter.share_packages()
 
 from brain.launch_router import plan  # noqa: E402
-from brain_runtime.launching import (  # noqa: E402
+from brain_runtime.graph.launching import (  # noqa: E402
     ROUTER_ARGUMENTS, SIGKILL_AFTER, SIGTERM_AFTER, Argument, arguments_of, planned, rviz_settings)
 from brain.preflight import find_executable  # noqa: E402
 from brain_wire import safe_text  # noqa: E402
-from brain_runtime.dry_run import lines  # noqa: E402
-from brain_runtime.graphs import names_of  # noqa: E402
+from brain_runtime.graph.dry_run import lines  # noqa: E402
+from brain_runtime.graph.graphs import names_of  # noqa: E402
 from brain_runtime.run import keeper  # noqa: E402
-from brain_runtime.state_folder import usable  # noqa: E402
+from brain_runtime.run.state_folder import usable  # noqa: E402
 
 KEEPER = (sys.executable, "-m", "brain_runtime.with_launch")
 
@@ -49,7 +49,7 @@ def description(*only: str, world: str | None = None, router: bool = False) -> L
     """Builds the launch description that starts a graph's nodes.
 
     Args:
-        only: what is wanted, as in :func:`brain_runtime.launching.chosen`; nothing: all nodes.
+        only: what is wanted, as in :func:`brain_runtime.graph.launching.chosen`; nothing: all nodes.
         world: default of the argument ``world``.
         router: has the arguments ``router`` and ``rviz``, and starts both.
     """

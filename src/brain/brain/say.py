@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
-from brain_runtime.speaker import Answer, Speaker, checked, clipped
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
+                                           use_security)
+from brain_runtime.supervision.speaker import Answer, Speaker, checked, clipped
 
 PRESENCE = 2.0      # s in which a brain that is there has been heard
 LATCH = 0.5         # s in which the latched goal status of before has come
@@ -33,7 +33,7 @@ def say(text: Annotated[str, typer.Argument(help="What to do, in English or Japa
         text = checked(text)
     except ValueError as error:
         fail(str(error), 2)
-    from brain_runtime.listen import Ear
+    from brain_runtime.supervision.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node, safe_text
 
     speaker: Speaker | None = None
@@ -66,7 +66,7 @@ def _interrupted(speaker: Speaker | None, text: str, seconds: float) -> Answer:
         return Answer(INTERRUPTED, "", "interrupted before anything was said", None, seconds)
     newest = speaker.newest
     ours = newest if newest is not None and newest.text == clipped(text) else None
-    from brain_runtime.constants import goal_state
+    from brain_runtime.contract.constants import goal_state
 
     if ours is None:
         return Answer(INTERRUPTED, "", STANDS, None, seconds)

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain, use_security)
-from brain_runtime.report import (
-    EDGES_FOOTER, edges_report, edges_table, footer, here_lines, input_lines, reason_lines, report, table)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell_json, use_domain,
+                                           use_security)
+from brain_runtime.supervision.report import (EDGES_FOOTER, edges_report, edges_table, footer, here_lines, input_lines,
+                                              reason_lines, report, table)
 from brain_wire.safe_text import line
 
 WINDOW = 1.5        # s of listening where nothing else is said
@@ -35,8 +35,8 @@ def status(graph: Annotated[str, typer.Option(help="Graph whose regions ought to
     use_security(secure)
     from brain_runtime.command.terminal import Terminal
 
-    from brain_runtime.edge_ear import EdgeEar
-    from brain_runtime.listen import Ear
+    from brain_runtime.supervision.edge_ear import EdgeEar
+    from brain_runtime.supervision.listen import Ear
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
     expected = _expected(graph, namespace)
@@ -109,7 +109,7 @@ def all_told(ear: Any, edges: Any) -> bool:
 
 def _expected(graph: str, namespace: str) -> list[str]:
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import expected_regions
+    from brain_runtime.graph.graphs import expected_regions
 
     try:
         return expected_regions(graph, namespace)

@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime import rooms
-from brain_runtime import runs
-from brain_runtime.rooms import Split
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json, use_domain, use_security)
-from brain_runtime.rooms import SPLIT
+from brain_runtime.graph import rooms
+from brain_runtime.supervision import runs
+from brain_runtime.graph.rooms import Split
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json,
+                                           use_domain, use_security)
+from brain_runtime.graph.rooms import SPLIT
 
 INTERRUPTED = 130   # exit status after Ctrl-C before anything was started
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
@@ -89,14 +89,14 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     """
     number = use_domain(domain)
     use_security(secure)
-    from brain_runtime import secured
+    from brain_runtime.graph import secured
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.supervised_brain import (
-        SupervisedBrain, StartError, group_child, refuse_twice, region_children, router_child, router_endpoint)
+    from brain_runtime.supervision.supervised_brain import (SupervisedBrain, StartError, group_child, refuse_twice,
+                                                            region_children, router_child, router_endpoint)
     from brain_runtime.graph import NO_WORLD, GraphError
-    from brain_runtime.graphs import names_of
-    from brain_runtime.inspect_graph import inspect_graph
-    from brain_runtime.robots import RobotError
+    from brain_runtime.graph.graphs import names_of
+    from brain_runtime.graph.inspect_graph import inspect_graph
+    from brain_runtime.graph.robots import RobotError
     from brain_runtime.run import keeper
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.endings import on_ending
@@ -200,7 +200,7 @@ def _wait_for_the_last(domain: int, console: Any, stop: Any) -> None:
 
 def _tell_dry(resolved: Any, as_json: bool, one_process: bool) -> None:
     """Says what would run."""
-    from brain_runtime.dry_run import lines
+    from brain_runtime.graph.dry_run import lines
 
     if as_json:
         tell_json(json.loads(resolved.to_json()))

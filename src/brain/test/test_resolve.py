@@ -7,17 +7,17 @@ import sys
 
 import pytest
 
-from brain_runtime import graphs, moved
-from brain_runtime.ablation import Ablation
-from brain_runtime.command_lines import command
-from brain_runtime.dry_run import lines
+from brain_runtime.graph import graphs, moved
+from brain_runtime.contract.ablation import Ablation
+from brain_runtime.graph.command_lines import command
+from brain_runtime.graph.dry_run import lines
 from brain_runtime.graph import GraphError
-from brain_runtime.inspect_graph import GivenError, inspect_graph
-from brain_runtime.resolve import resolve, resolve_region
-from brain_runtime.resolved import Resolved
-from brain_runtime.robots import RobotError
-from brain_runtime.rooms import SAID
-from brain_runtime.ros_args import RosArgsError, parse
+from brain_runtime.graph.inspect_graph import GivenError, inspect_graph
+from brain_runtime.graph.resolve import resolve, resolve_region
+from brain_runtime.graph.resolved import Resolved
+from brain_runtime.graph.robots import RobotError
+from brain_runtime.graph.rooms import SAID
+from brain_runtime.hosts.ros_args import RosArgsError, parse
 from brain_wire.parameters import ParameterError
 
 TOYS = '''
@@ -112,7 +112,7 @@ def test_each_layer_of_parameters_wins_over_the_one_before(toys, host):
 
 
 def test_the_process_is_given_what_the_answer_says(toys):
-    from brain_runtime.robots import write_parameters
+    from brain_runtime.graph.robots import write_parameters
 
     found = resolve(**full(toys, namespace="r1"))
     profile = write_parameters({r.name: r.profile for r in found.regions if r.profile}, toys.parent / "given.yaml")
@@ -127,8 +127,8 @@ def test_the_process_is_given_what_the_answer_says(toys):
 
 def test_launch_gives_what_the_answer_says(toys):
     """In ROS 2 patterns of names count in the order in which they come; launch writes dicts under the full name."""
-    from brain_runtime.launching import planned
-    from brain_runtime.ros_args import RosArgs
+    from brain_runtime.graph.launching import planned
+    from brain_runtime.hosts.ros_args import RosArgs
 
     plan = planned(str(toys), "sim", robot=str(toys.parent / "robot.yaml"), params=str(toys.parent / "mine.yaml"),
                    namespace="r1", seed=7)
@@ -151,7 +151,7 @@ def test_what_a_region_is_stands_in_the_answer(toys):
 
 
 def test_worlds_have_the_same_names_everywhere(toys):
-    from brain_runtime.launching import launched
+    from brain_runtime.graph.launching import launched
 
     for world, name in (("sim", "hall"), ("hall", "hall"), ("yard", "yard"), ("none", "none")):
         found = resolve(toys, world, str(toys.parent / "robot.yaml"))
@@ -237,7 +237,7 @@ def test_a_file_of_the_users_does_not_say_what_follows_from_the_graph_or_the_roo
     from typer.testing import CliRunner
 
     from brain.cli import app
-    from brain_runtime.launching import planned
+    from brain_runtime.graph.launching import planned
 
     file, robot = toys.parent / "other.yaml", str(toys.parent / "robot.yaml")
     file.write_text(text)
@@ -339,8 +339,8 @@ def test_what_is_no_answer_is_refused(text):
 def test_it_is_found_out_without_a_region_in_this_process(toys):
     import subprocess
 
-    code = (f"import sys; from brain_runtime.inspect_graph import inspect_graph; inspect_graph({str(toys)!r}); "
-            "print([m for m in ('toys19', 'torch', 'mujoco', 'brain_regions', 'brain_runtime.resolve') "
+    code = (f"import sys; from brain_runtime.graph.inspect_graph import inspect_graph; inspect_graph({str(toys)!r}); "
+            "print([m for m in ('toys19', 'torch', 'mujoco', 'brain_regions', 'brain_runtime.graph.resolve') "
             "if m in sys.modules])")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

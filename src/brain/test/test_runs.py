@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from brain_runtime import runs
+from brain_runtime.supervision import runs
 
-HOLD = "import sys, time; from pathlib import Path; from brain_runtime import runs\n" \
+HOLD = "import sys, time; from pathlib import Path; from brain_runtime.supervision import runs\n" \
        "claim = runs.{make}; print(claim.folder, flush=True); time.sleep(600)"
 
 
@@ -27,7 +27,7 @@ def hold():
 
 
 def test_no_two_share_a_folder_though_they_begin_in_the_same_second(tmp_path):
-    script = ("import sys; from pathlib import Path; from brain_runtime import runs; input()\n"
+    script = ("import sys; from pathlib import Path; from brain_runtime.supervision import runs; input()\n"
               "claims = [runs.new_run(Path(sys.argv[1]), 99) for _ in range(6)]\n"
               "print(*(claim.folder for claim in claims), sep='\\n')")
     begun = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, text=True,

@@ -11,9 +11,9 @@ import pytest
 
 from brain_wire.router import free_port
 from brain_runtime import FEATURE, LATCHED
-from brain_runtime import heartbeat as beat
+from brain_runtime.contract import heartbeat as beat
 from brain_runtime.interfaces import GoalStatus
-from brain_runtime.speaker import LANGUAGE, Speaker
+from brain_runtime.supervision.speaker import LANGUAGE, Speaker
 from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.router import Router

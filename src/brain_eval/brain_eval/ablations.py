@@ -2,8 +2,9 @@
 """Ablations of an evaluation: one thing of the brain taken away or replaced, to measure what it contributes.
 
 What there is, each region of the graph says itself: its baselines, which stand behind the same ports without spikes
-(``ann``) or without a network (``conventional``), and its ablations (see :mod:`brain_runtime.declared`). Each is
-written NAME=VALUE: a region and one of its names, as ``vision=silent``; ``all`` and a name that all networks have; or
+(``ann``) or without a network (``conventional``), and its ablations (see :mod:`brain_runtime.contract.declared`).
+Each is written NAME=VALUE: a region and one of its names, as ``vision=silent``; ``all`` and a name that all networks
+have; or
 what a region calls a part of it, as ``integration=off`` and ``qpfc=constant:0.5``. What happens to the spikes of one
 population is written REGION.POPULATION=KIND, as ``pfc.memory=silent`` and ``vision.edges=drop:0.3`` (see
 :mod:`brain_regions.lesions`).
@@ -14,11 +15,11 @@ from dataclasses import fields
 from typing import Any, Mapping, Sequence
 
 from brain_regions import lesions
-from brain_runtime import graphs
-from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import graphs
+from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.declared import NUMBER, named
-from brain_runtime.region import Region
+from brain_runtime.contract.declared import NUMBER, named
+from brain_runtime.contract.region import Region
 from brain_wire.parameters import ParameterError, check_parameters
 
 ALL, LESIONS = "all", "lesions"
@@ -82,7 +83,7 @@ def declared(graph: str) -> dict[str, type[Region]]:
 
 
 def of_region(cls: type[Region]) -> dict[str, Change]:
-    """Lists what a region's class says can be taken away or replaced; see :class:`brain_runtime.region.Region`."""
+    """Lists what a region's class says can be taken away or replaced; see :class:`brain_runtime.Region`."""
     taken = {name: change for name, change in cls.ablations.items() if not isinstance(change, str)}
     return {**taken, **cls.baselines, **cls.ablations}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
-from brain_runtime import speaker
-from brain_runtime.constants import goal_state
+from brain_runtime.supervision import speaker
+from brain_runtime.contract.constants import goal_state
 from brain_runtime.interfaces import GoalStatus, Trace
 from brain_runtime.run.workload import Event
 

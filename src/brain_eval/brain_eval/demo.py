@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.rooms import Split
-from brain_runtime.command.options import (
-    Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain, use_security)
-from brain_runtime.rooms import SEED, SENTENCES, SPLIT
-from brain_runtime.rooms import demo as room
+from brain_runtime.graph.rooms import Split
+from brain_runtime.command.options import (Domain, Json, Router, Secure, check_folder, fail, tell_json, use_domain,
+                                           use_security)
+from brain_runtime.graph.rooms import SEED, SENTENCES, SPLIT
+from brain_runtime.graph.rooms import demo as room
 
 READY = 40.0        # s until all regions must be active
 LEGS = 95.0         # s for both sentences
@@ -41,9 +41,9 @@ def demo(seed: Annotated[int, typer.Option(min=0, help="Seed of the room.")] = S
     check_folder(runs, "--runs")
     from brain_eval.shown_stage import ShownStage
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.supervised_brain import StartError
+    from brain_runtime.supervision.supervised_brain import StartError
     from brain_runtime.graph import GraphError
-    from brain_runtime.runs import new_run
+    from brain_runtime.supervision.runs import new_run
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.wakeup import Flag
 

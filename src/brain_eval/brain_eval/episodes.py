@@ -13,15 +13,15 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Protocol, Seque
 
 from brain_eval import policies
 from brain_observe.bags import BagWriter
-from brain_runtime.ablation import NONE, Ablation
-from brain_runtime.energy import Traffic
+from brain_runtime.contract.ablation import NONE, Ablation
+from brain_runtime.contract.energy import Traffic
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.graphs import DEFAULT
+from brain_runtime.graph.graphs import DEFAULT
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.resolve import resolve
-from brain_runtime.resolved import Resolved
-from brain_runtime.rooms import SAID
-from brain_runtime.stepper import RegionError
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.graph.resolved import Resolved
+from brain_runtime.graph.rooms import SAID
+from brain_runtime.contract.stepper import RegionError
 from brain_wire import messages
 
 SETTLE = 0.5        # s from the episode's start to the first word: the sensors have spoken by then
@@ -126,7 +126,7 @@ def resolved_for(episode: Any, policy: str = "brain", *, graph: str = DEFAULT, j
 
 
 def traffic_of(host: LocalHost) -> dict[str, dict[str, int]]:
-    """By topic, what regions with an energy budget sent and saved: see :class:`brain_runtime.energy.Traffic`.
+    """By topic, what regions with an energy budget sent and saved: see :class:`brain_runtime.contract.energy.Traffic`.
 
     Bytes are those of the CDR encoding, without what a wire adds. Heartbeats and diagnostics do not count.
     """

@@ -12,7 +12,7 @@ import typer
 
 from brain_runtime.command import saved
 from brain_runtime.command.options import Json, check_writable, fail, tell_json
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 
 
 class Policy(str, Enum):
@@ -90,10 +90,10 @@ def evaluate(
 
     from brain_eval import ablations, policies, results
     from brain_runtime.command.lacking import EXPERIMENTS, PACKAGES, lacks
-    from brain_runtime.supervised_brain import StartError
+    from brain_runtime.supervision.supervised_brain import StartError
     from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
-    from brain_runtime.group_error import GroupError
+    from brain_runtime.hosts.group_error import GroupError
     from brain_wire import safe_text
     from brain_wire import NoRouter
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
-from brain_runtime.rooms import Split
+from brain_runtime.graph.rooms import Split
 
 SPEED = 2.0         # times real time
 LAST = 2.0          # s that the last frame is shown

@@ -9,9 +9,9 @@ import numpy as np
 from brain_eval.draw import CJK, INK, PAPER
 from brain_eval.moments import Moment
 from brain_observe.introspection import words
-from brain_runtime.constants import goal_state
-from brain_runtime.declared import named
-from brain_runtime.region import Region
+from brain_runtime.contract.constants import goal_state
+from brain_runtime.contract.declared import named
+from brain_runtime.contract.region import Region
 from brain_wire import safe_text
 
 WIDE, HIGH = 930, 548                   # px: the frame, without the strips below

@@ -11,14 +11,14 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval import policies
 from brain_eval.episodes import Referee, play, resolved_for, run_local
-from brain_runtime.group_error import GroupError
-from brain_runtime.ablation import NONE, Ablation
-from brain_runtime.graphs import DEFAULT
+from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.contract.ablation import NONE, Ablation
+from brain_runtime.graph.graphs import DEFAULT
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_orders import Outside
-from brain_runtime.resolved import Resolved
-from brain_runtime.stepper import RegionError
-from brain_runtime.torch_ranks import Ranks
+from brain_runtime.graph.resolved import Resolved
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.hosts.torch_ranks import Ranks
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,

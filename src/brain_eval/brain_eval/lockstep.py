@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.graphs import DEFAULT
-from brain_runtime.resolve import resolve
+from brain_runtime.graph.graphs import DEFAULT
+from brain_runtime.graph.resolve import resolve
 
 
 def lockstep_parts(split: str, seed: int, ablation: Ablation = NONE, keep: set[str] | None = None,

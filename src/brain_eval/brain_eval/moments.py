@@ -13,8 +13,8 @@ import numpy as np
 from brain_regions.pfc.control import APPROACH
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import Control
-from brain_runtime.region import Region
-from brain_runtime.sights import thing
+from brain_runtime.contract.region import Region
+from brain_runtime.contract.sights import thing
 
 PERIOD = 0.2            # s between two moments
 WINDOW = 1.0            # s of motor's spikes that a moment keeps

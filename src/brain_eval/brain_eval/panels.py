@@ -21,8 +21,8 @@ from brain_regions.language.region import ROLES
 from brain_regions.pfc.control import APPROACH, AVOID, SEARCH
 from brain_regions.pfc.decision import ACTIONS
 from brain_regions.pfc.memory import CAP
-from brain_runtime.constants import control_mode
-from brain_runtime.sights import kind
+from brain_runtime.contract.constants import control_mode
+from brain_runtime.contract.sights import kind
 
 STEPS = (18.0, 28.0, 28.0)              # of a picture's brightness and colors: noise would take most of a film's bytes
 OPAQUE = 0.25                           # share of what a place of the memory can hold that is drawn opaque

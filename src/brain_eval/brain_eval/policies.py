@@ -11,10 +11,10 @@ from dataclasses import fields, replace
 from typing import Any, Sequence
 
 from brain_eval.ablations import declared, of_region
-from brain_runtime.ablation import NONE, Ablation
-from brain_runtime.declared import named
+from brain_runtime.contract.ablation import NONE, Ablation
+from brain_runtime.contract.declared import named
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.graphs import DEFAULT, load
+from brain_runtime.graph.graphs import DEFAULT, load
 
 WITHOUT_BRAIN = ("oracle", "tour")
 WITH_BRAIN = ("brain", "scripted", "blind", "shuffled-words")

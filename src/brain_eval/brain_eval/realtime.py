@@ -12,13 +12,14 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.command.options import use_no_security
-from brain_runtime.supervised_brain import SupervisedBrain, StartError, group_child, region_children, router_child
+from brain_runtime.supervision.supervised_brain import (SupervisedBrain, StartError, group_child, region_children,
+                                                        router_child)
 from brain_runtime.graph import SIM_WORLD
-from brain_runtime.graphs import DEFAULT
-from brain_runtime.inspect_graph import inspect_graph
-from brain_runtime.rooms import SAID
+from brain_runtime.graph.graphs import DEFAULT
+from brain_runtime.graph.inspect_graph import inspect_graph
+from brain_runtime.graph.rooms import SAID
 from brain_runtime.run.workload import Workload
 from brain_wire.qos import LATCHED
 from brain_wire.router import free_port

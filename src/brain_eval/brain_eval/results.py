@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain_runtime import graphs
+from brain_runtime.graph import graphs
 from brain_runtime.command.saved import cpu
 from brain_sim import hard_suite, suite
 from brain_sim.intervals import bootstrap, tango, wilson

@@ -19,17 +19,17 @@ from rclpy.node import Node
 
 from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
-from brain_runtime import graphs
-from brain_runtime import heartbeat as beat
-from brain_runtime.ablation import NONE, Ablation
-from brain_runtime.command_lines import value_text
-from brain_runtime.supervised_brain import StartError
+from brain_runtime.graph import graphs
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.contract.ablation import NONE, Ablation
+from brain_runtime.graph.command_lines import value_text
+from brain_runtime.supervision.supervised_brain import StartError
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.hosts.ros_topics import profile
 from brain_runtime.hosts.ros_types import interface
-from brain_runtime.launching import LaunchedNode, launched
-from brain_runtime.listen import Latency
-from brain_runtime.rooms import SAID
+from brain_runtime.graph.launching import LaunchedNode, launched
+from brain_runtime.supervision.listen import Latency
+from brain_runtime.graph.rooms import SAID
 from brain_wire import messages
 from brain_wire.qos import LATCHED, STREAM, QoS
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_runtime.ports import In, Out
-from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.contract.ports import In, Out
+from brain_runtime.contract.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.camera import RayCamera, SeenObject
 from brain_sim.camera_region import camera_of, fresh_pose, mover_places

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Callable
 
 from brain_runtime.run.loop import ONE_THREAD
-from brain_runtime.end_with_parent import die_with
+from brain_runtime.run.end_with_parent import die_with
 
 
 def _begin(parent: int, begin: Callable[..., None] | None, given: tuple) -> None:

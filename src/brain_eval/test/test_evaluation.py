@@ -15,13 +15,13 @@ from brain_eval import ablations, policies, results
 from brain_eval.episodes import run_local
 from brain_eval.lockstep import lockstep_parts
 from brain_eval.results import group, share, summary
-from brain_runtime import graphs
-from brain_runtime.ablation import NONE
+from brain_runtime.graph import graphs
+from brain_runtime.contract.ablation import NONE
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import Control
-from brain_runtime.resolve import resolve
-from brain_runtime.robots import load_robot
-from brain_runtime.stepper import RegionError
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.graph.robots import load_robot
+from brain_runtime.contract.stepper import RegionError
 from brain_sim.suite import episodes
 from brain_wire import messages
 

@@ -9,7 +9,8 @@ from brain_eval.baselines.ann_language import AnnLanguage
 from brain_regions.language import Language, Verb
 from brain_regions.language.decode import framed, spell
 from brain_regions.membranes import MICRO_STEP
-from brain_runtime import Region, SILENCE, snapshot
+from brain_runtime import Region, SILENCE
+from brain_runtime.contract import snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 

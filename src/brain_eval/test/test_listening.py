@@ -8,9 +8,9 @@ import pytest
 from brain_eval.blame import blame
 from brain_eval.keyboard import Keyboard
 from brain_observe import show
-from brain_runtime import speaker
+from brain_runtime.supervision import speaker
 from brain_runtime.interfaces import GoalStatus
-from brain_runtime.listen import Latency, Seen
+from brain_runtime.supervision.listen import Latency, Seen
 from brain_runtime.run.workload import Event
 from brain_wire import messages
 

@@ -11,9 +11,9 @@ import yaml
 from PIL import Image
 
 from brain_observe.look import remembered, save
-from brain_runtime.graphs import config_directory
-from brain_runtime.ports import Out
-from brain_runtime.resolve import resolve
+from brain_runtime.graph.graphs import config_directory
+from brain_runtime.contract.ports import Out
+from brain_runtime.graph.resolve import resolve
 from brain_wire.messages import has_field, make
 from brain_wire.qos import QoS, incompatibility
 
@@ -112,7 +112,7 @@ def test_a_picture_is_saved_and_memory_told(tmp_path):
 def test_with_the_pages_profile_every_frame_has_the_prefix(tmp_path):
     from brain_eval.episodes import text_message
     from brain_runtime.hosts.local import LocalHost
-    from brain_runtime.resolve import resolve
+    from brain_runtime.graph.resolve import resolve
 
     if not PAGE.is_file():
         pytest.skip("docs are not beside an installed package")

@@ -229,7 +229,7 @@ def test_what_is_scaled_comes_back_as_it_was():
 
 
 def test_no_topic_of_the_brains_may_be_said():
-    from brain_runtime.graphs import load
+    from brain_runtime.graph.graphs import load
 
     ports = [port for spec in load("brain", "sim").regions for each in (spec.load().inputs(), spec.load().outputs())
              for port in each.values()]

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, check_writable, fail, tell, tell_json, use_domain, use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, check_writable, fail, tell,
+                                           tell_json, use_domain, use_security)
 
 PATIENCE = 5.0      # s in which an introspection region that runs has shown something
 SETTLE = 0.5        # s that what is remembered, and then a picture with the target marked, gets
@@ -50,7 +50,7 @@ def look(out: Annotated[Path, typer.Option(help="PNG to write.")] = Path("look.p
 
 def told(memory: Any) -> list[dict[str, Any]]:
     """Converts pfc/memory to plain JSON values: m, rad, and a confidence of 0 to 1."""
-    from brain_runtime.sights import thing
+    from brain_runtime.contract.sights import thing
 
     return [{"object": thing(o.color, o.shape), "bearing": round(float(o.bearing), 4),
              "distance": round(float(o.distance), 3), "confidence": round(float(o.confidence), 3)}
@@ -59,7 +59,7 @@ def told(memory: Any) -> list[dict[str, Any]]:
 
 def remembered(memory: Any) -> str:
     """Describes in a line what pfc/memory holds."""
-    from brain_runtime.sights import place, thing
+    from brain_runtime.contract.sights import place, thing
 
     return "; ".join(f"{thing(o.color, o.shape)} {place(o.bearing, o.distance)} ({100 * o.confidence:.0f} %)"
                      for o in memory.objects) or "no object"

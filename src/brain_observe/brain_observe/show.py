@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from brain_observe.record import Recorder
-from brain_runtime.constants import control_mode, goal_state
+from brain_runtime.contract.constants import control_mode, goal_state
 from brain_runtime.interfaces import Control
-from brain_runtime.report import footer, report, table
-from brain_runtime.sights import place, thing
+from brain_runtime.supervision.report import footer, report, table
+from brain_runtime.contract.sights import place, thing
 from brain_wire import safe_text
 
 EYE_COLUMNS, EYE_ROWS = 32, 20  # characters wide; pixels high, two to a character
@@ -64,7 +64,7 @@ class View:
     """Draws the live view.
 
     Args:
-        ear: a :class:`brain_runtime.listen.Ear`.
+        ear: a :class:`brain_runtime.supervision.listen.Ear`.
         recorder: what is recorded.
         expected: full names of the regions.
         domain: of the brain.

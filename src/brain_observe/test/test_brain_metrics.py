@@ -15,7 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from brain_observe.metrics.brain_figures import HOPS, INPUTS, REGIONS, BrainFigures
-from brain_runtime import diagnostics, heartbeat
+from brain_runtime.contract import heartbeat
+from brain_runtime.hosts import diagnostics
 from brain_wire import messages, open_node
 from brain_wire.qos import STREAM
 from brain_wire.router import free_port

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directions round the robot: hazard maps as points, directions as populations of neurons.
 
-The bins, and what of numbers from outside can be used, are :mod:`brain_runtime.azimuth`'s, which can be had here too.
+The bins, and what of numbers from outside can be used, are :mod:`brain_runtime.contract.azimuth`'s, which can be had
+here too.
 """
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.azimuth import BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_values, wrap
+from brain_runtime.contract.azimuth import BINS, CENTERS, COS, SIN, WIDTH, sound, sound_map, sound_values, wrap
 
 __all__ = ["BINS", "BUMP", "CENTERS", "COS", "SIN", "WIDTH", "bump", "direction", "hazard_points", "hazardous", "sound",
            "sound_map", "sound_values", "wrap"]

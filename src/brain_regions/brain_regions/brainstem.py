@@ -21,7 +21,7 @@ from brain_regions.obedience import Obedience
 from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
 from brain_runtime.interfaces import Heartbeat, Trace
-from brain_runtime.odometry import Odometry
+from brain_runtime.contract.odometry import Odometry
 from brain_wire import messages, private
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from brain_regions.pfc.control import (S_NOT_FOUND, S_NOT_UNDERSTOOD, S_REACHED,
                                        VERB_STOP)
 from brain_runtime import FEATURE, LATCHED, SILENCE, Act, Goal, In, Out, Region, clip_utf8, parameter
 from brain_runtime.interfaces import Seek
-from brain_runtime.sights import in_words
+from brain_runtime.contract.sights import in_words
 
 ENDED = (S_REACHED, S_WRONG, S_NOT_FOUND, S_NOT_UNDERSTOOD)     # states in which the brain is done with a goal
 REPLACED, UNANSWERED = Seek.Result.OUTCOME_REPLACED, Seek.Result.OUTCOME_UNANSWERED    # others are GoalStatus STATE_*

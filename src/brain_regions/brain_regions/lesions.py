@@ -23,7 +23,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from brain_runtime import ParameterError, Region, parameter
-from brain_runtime.declared import Population
+from brain_runtime.contract.declared import Population
 
 KINDS = ("silent", "drop:P", "shuffle", "noise:P")
 

@@ -13,7 +13,7 @@ from brain_regions.beams import Beams
 from brain_regions.past import since
 from brain_regions.scan_watch import changed
 from brain_runtime import STREAM, In
-from brain_runtime.odometry import Pose
+from brain_runtime.contract.odometry import Pose
 
 TOLD = (0.1, 0.2)           # m/s, rad/s: who is told so much moves
 OBEYS = 2.0                 # s within which

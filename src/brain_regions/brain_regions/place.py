@@ -31,7 +31,7 @@ from brain_regions.room_map import CELL, FAR, SIZE
 from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
 from brain_runtime.interfaces import Control
-from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
+from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_wire import messages
 
 log = logging.getLogger(__name__)

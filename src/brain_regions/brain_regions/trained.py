@@ -8,7 +8,7 @@ from typing import Any, Mapping
 
 from brain_regions.weight_files import WeightsError
 from brain_runtime import ParameterError, Region, parameter
-from brain_runtime.declared import DeclaredError
+from brain_runtime.contract.declared import DeclaredError
 
 DEVICES = ("cpu", "cuda")
 
@@ -60,8 +60,8 @@ class Trained(Region):
         """Changes a parameter between two steps; the weights are read anew where it is theirs.
 
         Raises:
-            ParameterError: see :meth:`brain_runtime.region.Region.on_parameter`; or the weights cannot be used, and
-                the region goes on with those that it has.
+            ParameterError: see :meth:`brain_runtime.contract.region.Region.on_parameter`; or the weights cannot be
+                used, and the region goes on with those that it has.
         """
         before = self.parameters
         super().on_parameter(name, value)

@@ -8,7 +8,7 @@ import pytest
 
 from brain_regions import azimuth
 from brain_regions.azimuth import BINS, CENTERS, WIDTH
-from brain_runtime.azimuth import yaw_of
+from brain_runtime.contract.azimuth import yaw_of
 
 DEGREES = np.degrees(CENTERS)
 INF, NAN = math.inf, math.nan

@@ -14,7 +14,7 @@ from brain_regions.pfc import PrefrontalCortex
 from brain_regions.place import Place
 from brain_regions.vision import Vision
 from brain_regions.sensed import make
-from brain_runtime.energy import Gate
+from brain_runtime.contract.energy import Gate
 from brain_wire import messages
 
 REGIONS = (Vision, Language, Place, PrefrontalCortex, Goals, Motor, Brainstem)

@@ -8,7 +8,7 @@ from brain_regions.goals import REPLACED, UNANSWERED, Goals
 from brain_runtime import SILENCE
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.interfaces import GoalStatus, Seek
-from brain_runtime.sights import fits, in_words, thing
+from brain_runtime.contract.sights import fits, in_words, thing
 from brain_wire.goals import Status
 from brain_wire.messages import make
 

@@ -8,7 +8,7 @@ import pytest
 
 from brain_regions.beams import read
 from brain_regions.obedience import BLOCKED, DIED, HEARTBEATS, Obedience, disobeyed
-from brain_runtime.inbox import Inbox, make_slot
+from brain_runtime.contract.inbox import Inbox, make_slot
 from brain_wire import messages
 
 

@@ -8,7 +8,7 @@ import pytest
 from brain_regions import azimuth, room_map
 from brain_regions.place import Place
 from brain_regions.sensed import make, odometry, scan_of_box, seen
-from brain_runtime import sights
+from brain_runtime.contract import sights
 from brain_runtime.hosts.local import LocalHost
 
 RED_BALL = dict(color=1, shape=1)

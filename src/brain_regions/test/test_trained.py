@@ -10,7 +10,8 @@ from brain_regions.motor import Motor
 from brain_regions.vision import Vision, network
 from brain_regions.vision.second import SecondVision
 from brain_regions.weight_files import WeightsError
-from brain_runtime import ParameterError, snapshot
+from brain_runtime import ParameterError
+from brain_runtime.contract import snapshot
 
 TRAINED = pytest.mark.parametrize("cls", [Vision, Language, Motor])
 

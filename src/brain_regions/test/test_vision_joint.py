@@ -12,7 +12,7 @@ from brain_regions.vision.decode import Found
 from brain_regions.vision.joint import JointVision
 from brain_regions.vision.second import SecondVision
 from brain_regions.weight_files import WeightsError
-from brain_runtime import snapshot
+from brain_runtime.contract import snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_wire.messages import make, time_message, time_seconds
 

@@ -18,9 +18,9 @@ import time
 from typing import Sequence
 
 from brain_runtime import process     # first of all: it says how many threads numpy and torch are to have
-from brain_runtime.command_lines import apart
-from brain_runtime.ending import End, Ending, leave
-from brain_runtime.ros_args import RosArgsError
+from brain_runtime.graph.command_lines import apart
+from brain_runtime.run.ending import End, Ending, leave
+from brain_runtime.hosts.ros_args import RosArgsError
 from brain_runtime.run.keeper import end_with_keeper
 from brain_runtime.run.reconcile import after_end
 from brain_runtime.run.workload import CANNOT_START, REGION

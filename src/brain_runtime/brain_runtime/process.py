@@ -20,15 +20,15 @@ import math  # noqa: E402
 import sys  # noqa: E402
 from typing import Any, Sequence  # noqa: E402
 
-from brain_runtime import ros_args  # noqa: E402
+from brain_runtime.hosts import ros_args  # noqa: E402
 from brain_wire import safe_text, standby, threads  # noqa: E402
-from brain_runtime.ending import End, Ending, leave  # noqa: E402
+from brain_runtime.run.ending import End, Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
-from brain_runtime.predecessors import Predecessors  # noqa: E402
-from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
-from brain_runtime.region import Region, moves  # noqa: E402
+from brain_runtime.hosts.predecessors import Predecessors  # noqa: E402
+from brain_runtime.hosts.process_arguments import arguments, spec_of  # noqa: E402
+from brain_runtime.contract.region import Region, moves  # noqa: E402
 from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
 from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
 from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session  # noqa: E402

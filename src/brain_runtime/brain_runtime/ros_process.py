@@ -28,17 +28,17 @@ from rclpy.utilities import remove_ros_args  # noqa: E402
 
 from brain_wire import safe_text, standby  # noqa: E402
 from brain_runtime.run.workload import CANNOT_START  # noqa: E402
-from brain_runtime.ending import Ending, leave  # noqa: E402
+from brain_runtime.run.ending import Ending, leave  # noqa: E402
 from brain_runtime.graph import GraphError  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 from brain_wire.parameters import ParameterError  # noqa: E402
 from brain_wire.sched_slice import ask_for_short_slices  # noqa: E402
 from brain_wire.standby import OPTION  # noqa: E402
-from brain_runtime.predecessors import Predecessors  # noqa: E402
-from brain_runtime.process_arguments import arguments, spec_of  # noqa: E402
+from brain_runtime.hosts.predecessors import Predecessors  # noqa: E402
+from brain_runtime.hosts.process_arguments import arguments, spec_of  # noqa: E402
 from brain_runtime.rclpy_private import RCLInvalidROSArgsError, UnknownROSArgsError  # noqa: E402
-from brain_runtime.region import moves  # noqa: E402
-from brain_runtime.ros_args import RosArgsError  # noqa: E402
+from brain_runtime.contract.region import moves  # noqa: E402
+from brain_runtime.hosts.ros_args import RosArgsError  # noqa: E402
 from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
 from brain_runtime.run.second import stand_behind  # noqa: E402
 from brain_runtime.hosts.process import run_region, warm_up  # noqa: E402

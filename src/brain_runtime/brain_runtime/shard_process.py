@@ -17,10 +17,10 @@ import sys  # noqa: E402
 from datetime import timedelta  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_runtime import backends, shards  # noqa: E402
-from brain_runtime.declared import DeclaredError, named  # noqa: E402
-from brain_runtime.ending import leave  # noqa: E402
-from brain_runtime.group_error import GroupError  # noqa: E402
+from brain_runtime.hosts import backends, shards  # noqa: E402
+from brain_runtime.contract.declared import DeclaredError, named  # noqa: E402
+from brain_runtime.run.ending import leave  # noqa: E402
+from brain_runtime.hosts.group_error import GroupError  # noqa: E402
 from brain_wire import safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         work = named(options.work, f"the split of {options.name}")
         make = backends.backend(options.backend)
-        from brain_runtime.torch_exchange import Exchange, meeting
+        from brain_runtime.hosts.torch_exchange import Exchange, meeting
 
         store = meeting(options.store, options.size)
         store.set(f"{options.rank} is here", "")

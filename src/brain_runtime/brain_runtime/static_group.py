@@ -21,20 +21,20 @@ from dataclasses import replace  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, Iterator, Mapping, Sequence  # noqa: E402
 
-from brain_runtime import snapshot  # noqa: E402
-from brain_runtime.ending import Ending, leave  # noqa: E402
-from brain_runtime.group_error import GroupError  # noqa: E402
-from brain_runtime.heartbeat import new_epoch  # noqa: E402
+from brain_runtime.contract import snapshot  # noqa: E402
+from brain_runtime.run.ending import Ending, leave  # noqa: E402
+from brain_runtime.hosts.group_error import GroupError  # noqa: E402
+from brain_runtime.contract.heartbeat import new_epoch  # noqa: E402
 from brain_runtime.hosts.torch_group import Group  # noqa: E402
 from brain_runtime.hosts.torch_orders import Outside, end, obey  # noqa: E402
 from brain_runtime.hosts.torch_snapshot import unpack  # noqa: E402
 from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
-from brain_runtime.resolved import Resolved  # noqa: E402
+from brain_runtime.graph.resolved import Resolved  # noqa: E402
 from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
 from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
-from brain_runtime.stepper import RegionError  # noqa: E402
-from brain_runtime.torch_gateway import Gateway  # noqa: E402
-from brain_runtime.torch_ranks import Ranks  # noqa: E402
+from brain_runtime.contract.stepper import RegionError  # noqa: E402
+from brain_runtime.hosts.torch_gateway import Gateway  # noqa: E402
+from brain_runtime.hosts.torch_ranks import Ranks  # noqa: E402
 from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 

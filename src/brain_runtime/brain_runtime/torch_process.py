@@ -16,8 +16,8 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_runtime.group_error import GroupError  # noqa: E402
-from brain_runtime.ending import leave  # noqa: E402
+from brain_runtime.hosts.group_error import GroupError  # noqa: E402
+from brain_runtime.run.ending import leave  # noqa: E402
 from brain_runtime.hosts.torch_group import TIMEOUT, Group  # noqa: E402
 from brain_runtime.hosts.torch_orders import obey  # noqa: E402
 from brain_wire import safe_text  # noqa: E402

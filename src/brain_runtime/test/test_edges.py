@@ -5,12 +5,13 @@ import random
 
 import pytest
 
-from brain_runtime import diagnostics, heartbeat
-from brain_runtime.edges import MOST, Edge, edge, parse, tell
+from brain_runtime.contract import heartbeat
+from brain_runtime.hosts import diagnostics
+from brain_runtime.hosts.edges import MOST, Edge, edge, parse, tell
 from brain_runtime.hosts.input import Incoming, Input
-from brain_runtime.inbox import make_slot
-from brain_runtime.ports import In
-from brain_runtime.report import edges_report, edges_table
+from brain_runtime.contract.inbox import make_slot
+from brain_runtime.contract.ports import In
+from brain_runtime.supervision.report import edges_report, edges_table
 from brain_wire.latency import Hop, Passage
 from brain_wire.messages import MessageError
 from brain_wire.qos import FEATURE

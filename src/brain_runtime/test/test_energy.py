@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, Gated, In, LATCHED, Out, ParameterError, Region
-from brain_runtime.energy import Gate, Traffic, budget_of
+from brain_runtime.contract.energy import Gate, Traffic, budget_of
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
 

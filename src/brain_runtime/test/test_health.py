@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a process counts as hung or stuck, on counted time: no clock takes part."""
-from brain_runtime.health import Health, Limits
-from brain_runtime.heartbeat import ACTIVE, ERROR, FINALIZED, INACTIVE, TYPE, UNCONFIGURED
+from brain_runtime.run.health import Health, Limits
+from brain_runtime.contract.heartbeat import ACTIVE, ERROR, FINALIZED, INACTIVE, TYPE, UNCONFIGURED
 from brain_wire import messages
 
 LIMITS = Limits(start=30.0, silence=1.5, silence_without_token=0.7, step=3.0, first_step=20.0, error=3.0)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from brain_runtime import FEATURE, In
-from brain_runtime.inbox import GoalSlot, Inbox, Slot, make_slot
-from brain_runtime.port_codecs import Carried
+from brain_runtime.contract.inbox import GoalSlot, Inbox, Slot, make_slot
+from brain_runtime.contract.port_codecs import Carried
 
 TYPE = "brain_interfaces/msg/SensorFeatures"
 MAX_KEPT, FORGET_AFTER, OUTLIVED = 64, 30.0, 1.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime import constants, interfaces, stubs
+from brain_runtime import interfaces, stubs
+from brain_runtime.contract import constants
 from brain_runtime.interfaces import Control, DetectedObject, GoalStatus, Heartbeat, Seek
 from brain_wire.messages import decode, encode, make, message_class
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from brain_runtime.images import LensError, lens
+from brain_runtime.contract.images import LensError, lens
 from brain_wire import messages
 
 SIDEWAYS = math.radians(90.0)

@@ -7,7 +7,7 @@ import pytest
 
 from brain_runtime import FEATURE, In, LATCHED, Out, ParameterError, Region, SENSOR, parameter
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract.stepper import RegionError
 from brain_wire import messages
 
 STRING = "std_msgs/msg/String"

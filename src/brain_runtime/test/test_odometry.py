@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from brain_runtime.odometry import PROBATION, Odometry, from_origin, origin_of, pose_of, unsound
+from brain_runtime.contract.odometry import PROBATION, Odometry, from_origin, origin_of, pose_of, unsound
 from brain_wire import messages
 
 

@@ -10,14 +10,14 @@ import time
 import pytest
 
 from brain_runtime import FEATURE, LATCHED
-from brain_runtime.command_lines import apart, command, one_process
-from brain_runtime.dry_run import lines
-from brain_runtime.heartbeat import ACTIVE, ERROR
-from brain_runtime.health import Limits
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.command_lines import apart, command, one_process
+from brain_runtime.graph.dry_run import lines
+from brain_runtime.contract.heartbeat import ACTIVE, ERROR
+from brain_runtime.run.health import Limits
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.run.workload import Workload
-from brain_runtime.supervised_brain import ONE_PROCESS, region_children
-from brain_runtime.supervisor import Heartbeats, Supervisor, Together
+from brain_runtime.supervision.supervised_brain import ONE_PROCESS, region_children
+from brain_runtime.supervision.supervisor import Heartbeats, Supervisor, Together
 from brain_wire import messages, open_node
 from brain_wire.router import Router, free_port
 

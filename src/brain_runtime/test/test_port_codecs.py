@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, In, Out, Region, port_codecs, tensors
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime import FEATURE, In, Out, Region
+from brain_runtime.contract import port_codecs, tensors
+from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import messages
 from brain_wire.messages import MessageError
 
@@ -111,7 +112,7 @@ def test_a_codec_that_there_is_not_is_named_with_the_remedy(codec, says):
 
 
 def test_without_protobuf_its_remedy_is_told(monkeypatch):
-    monkeypatch.delitem(sys.modules, "brain_runtime.protobuf_codec", raising=False)
+    monkeypatch.delitem(sys.modules, "brain_runtime.contract.protobuf_codec", raising=False)
     monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
     with pytest.raises(port_codecs.CodecError, match="no package protobuf .* apt install python3-protobuf"):
         port_codecs.find("protobuf:google.protobuf.any_pb2:Any")

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from brain_runtime import predecessors
+from brain_runtime.hosts import predecessors
 from brain_runtime.run.workload import Backoff
 from brain_runtime.run.keeper import OUTER, VARIABLE, mark
-from brain_runtime.predecessors import Predecessors
+from brain_runtime.hosts.predecessors import Predecessors
 from brain_wire.wakeup import Flag
 
 ARGV = ["--class", "a:B", "--ros-args", "-p", "x:=1"]

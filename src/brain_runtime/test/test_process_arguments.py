@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from brain_runtime.process_arguments import arguments
-from brain_runtime.state_folder import StateFolderProblem, usable
+from brain_runtime.hosts.process_arguments import arguments
+from brain_runtime.run.state_folder import StateFolderProblem, usable
 
 REGION = ("--class", "no_such_package:None")
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 
 REGIONS = (ResolvedRegion("camera", "here:Camera", device=True), ResolvedRegion("vision", "here:Vision"),
            ResolvedRegion("language", "here:Language", external=True), ResolvedRegion("motor", "here:Motor"))

@@ -6,7 +6,7 @@ import pytest
 
 from brain_runtime import FEATURE, Out, Region
 from brain_runtime.hosts import resting
-from brain_runtime.stepper import Stepper
+from brain_runtime.contract.stepper import Stepper
 
 
 class Wheel(Region):

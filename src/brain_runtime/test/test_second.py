@@ -14,7 +14,7 @@ from brain_wire.endings import ENDINGS
 PATIENCE = 120.0     # s
 FIRST = """
 import os, sys, time
-from brain_runtime.ending import Ending
+from brain_runtime.run.ending import Ending
 from brain_runtime.run.second import stand_behind
 said = lambda word: os.write(1, word.encode() + b" ")
 ending = Ending()

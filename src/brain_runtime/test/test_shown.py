@@ -7,7 +7,8 @@ import unicodedata
 
 import numpy as np
 
-from brain_runtime import In, Out, Region, snapshot
+from brain_runtime import In, Out, Region
+from brain_runtime.contract import snapshot
 from brain_wire import safe_text
 
 STEERING = ("\x00\x07\x08\r\x1b[2J\x1b]0;owned\x07\x7f\x85\x9b31m\u061c\u200b\u200e\u2028\u2029\u202e\u2066\ufeff"

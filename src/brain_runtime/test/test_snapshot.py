@@ -7,9 +7,10 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from brain_runtime import Region, snapshot
+from brain_runtime import Region
+from brain_runtime.contract import snapshot
 from brain_runtime.hosts.snapshot_writer import SnapshotWriter
-from brain_runtime.snapshot import SnapshotError
+from brain_runtime.contract.snapshot import SnapshotError
 
 REFUSED = 5     # that are kept
 HEADER = b'{"count":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'

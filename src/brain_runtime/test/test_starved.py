@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from brain_runtime.cpu_wait import LEAST, CpuWait
+from brain_runtime.run.cpu_wait import LEAST, CpuWait
 
 CROWD = 4
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from brain_runtime.run.workload import NEVER, REGION, Backoff, Restart, Workload
-from brain_runtime.supervisor import Heartbeats, Supervisor
+from brain_runtime.supervision.supervisor import Heartbeats, Supervisor
 from brain_wire import messages
 
 RUNS = "import time; print('running', flush=True); time.sleep(600)"
@@ -137,7 +137,7 @@ def test_no_orphans_when_the_supervisor_is_killed(tmp_path):
         import sys
         from pathlib import Path
         from brain_runtime.run.workload import Workload
-        from brain_runtime.supervisor import Supervisor
+        from brain_runtime.supervision.supervisor import Supervisor
         s = Supervisor([Workload(n, (sys.executable, "-c", {RUNS!r})) for n in "ab"], Path({str(tmp_path)!r}))
         s.start()
         print(s.pid("a"), s.pid("b"), flush=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brain_runtime import tensors
+from brain_runtime.contract import tensors
 from brain_runtime.interfaces import Tensor
 from brain_wire import messages
 

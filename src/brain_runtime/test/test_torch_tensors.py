@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from brain_runtime import tensors
+from brain_runtime.contract import tensors
 from brain_runtime.interfaces import Tensor
 from brain_wire import messages
 
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 
 def torch_tensor(message):
-    from brain_runtime.torch_tensors import torch_tensor
+    from brain_runtime.hosts.torch_tensors import torch_tensor
     return torch_tensor(through_the_wire(message))
 
 

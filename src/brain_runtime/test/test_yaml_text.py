@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from brain_runtime import ros_args, yaml_text
+from brain_runtime import yaml_text
+from brain_runtime.hosts import ros_args
 
 
 @pytest.mark.parametrize(("text", "value"), [

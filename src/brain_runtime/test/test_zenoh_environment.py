@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from brain_runtime import FEATURE, LATCHED
-from brain_runtime.supervised_brain import router_child
+from brain_runtime.supervision.supervised_brain import router_child
 from brain_wire import messages
 from brain_wire import NoRouter, SessionProblem, open_node, open_session
 from brain_wire.router import Router, is_router

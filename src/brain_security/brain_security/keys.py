@@ -84,7 +84,7 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
              f"{first}.json5 to {first}, and run there: brain edge --secure {first}.json5. Keep {folder / 'ca.key'} "
              f"elsewhere: whoever has it can be anybody.", "green")
         return
-    from brain_runtime.graphs import DEFAULT
+    from brain_runtime.graph.graphs import DEFAULT
 
     who = ["--secure", str(folder), *(["--domain", str(number)] if number else []),
            *(["--namespace", namespace] if namespace.strip("/") else [])]
@@ -100,8 +100,8 @@ def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made 
 def _robot_of(graph: str, robot: str | None, world: str) -> list[str]:
     """Returns the options that name the robot to `brain up`: a real one must be named where a region takes from it."""
     from brain_runtime.graph import NO_WORLD
-    from brain_runtime.graphs import load
-    from brain_runtime.robots import SIM, load_robot
+    from brain_runtime.graph.graphs import load
+    from brain_runtime.graph.robots import SIM, load_robot
 
     if robot or world != NO_WORLD or not load_robot(SIM).parameters(load(graph)):
         return ["--robot", robot] if robot else []
@@ -182,8 +182,8 @@ def _rights(graph: str, robot: str | None, world: str, domain: int | None, names
     number = use_domain(domain)
     from brain_security.rights import OPERATOR, RightsError, rights_of
     from brain_runtime.graph import GraphError
-    from brain_runtime.inspect_graph import inspect_graph
-    from brain_runtime.robots import SIM, RobotError
+    from brain_runtime.graph.inspect_graph import inspect_graph
+    from brain_runtime.graph.robots import SIM, RobotError
     from brain_wire import NameProblem
 
     try:

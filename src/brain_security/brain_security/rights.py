@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterable, Mapping
 
-from brain_runtime import diagnostics, heartbeat
+from brain_runtime.contract import heartbeat
+from brain_runtime.hosts import diagnostics
 from brain_wire.parameter_services import EVENTS
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_security.fleet_keys import check_robot
 from brain_wire import names, rosout
 from brain_wire.clock import SimulatedTime

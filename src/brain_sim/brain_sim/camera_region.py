@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.ports import In, Out
-from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.contract.ports import In, Out
+from brain_runtime.contract.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.camera import RayCamera
 from brain_sim.description import OPTICAL

@@ -13,8 +13,8 @@ import mujoco
 import numpy as np
 
 from brain_runtime.interfaces import DetectedObject
-from brain_runtime.ports import In, Out
-from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.contract.ports import In, Out
+from brain_runtime.contract.region import Inbox, Outbox, Region, State
 from brain_sim import robot
 from brain_sim.blobs import find_blobs
 from brain_sim.camera_region import camera_of, fresh_pose, mover_places

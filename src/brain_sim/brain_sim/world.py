@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from brain_runtime.ports import In, Out
-from brain_runtime.region import Inbox, Outbox, Region, State
+from brain_runtime.contract.ports import In, Out
+from brain_runtime.contract.region import Inbox, Outbox, Region, State
 from brain_sim import description, robot
 from brain_sim.description import BASE, LEFT, LIDAR, MAP, ODOM, RIGHT
 from brain_sim.geometry import wrap_angle

@@ -254,7 +254,7 @@ def test_a_frozen_world_catches_up_one_second_at_most():
     host = LocalHost({})
     host.join("world", world)
     host.advance(0.1)
-    from brain_runtime.region import Inbox
+    from brain_runtime.contract.region import Inbox
     world.step(Inbox({}), {}, 5.0, np.random.default_rng(0))
     assert world.simulation.time == pytest.approx(1.1, abs=0.02)
     assert world.report()["lost"] == pytest.approx(4.0)

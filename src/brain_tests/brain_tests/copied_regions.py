@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from brain_runtime import FEATURE, LATCHED, In, Out, Region, parameter
-from brain_runtime.declared import Weights
+from brain_runtime.contract.declared import Weights
 
 FEATURES = "brain_interfaces/msg/SensorFeatures"
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter, tensors
+from brain_runtime import FEATURE, LATCHED, SENSOR, Act, Gated, In, Out, Region, parameter
+from brain_runtime.contract import tensors
 from brain_runtime.interfaces import Seek
 from brain_wire.messages import time_seconds
 

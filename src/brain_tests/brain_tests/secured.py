@@ -10,7 +10,7 @@ from typing import Iterator
 
 import pytest
 
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_security.folder import fill
 from brain_security.rights import rights_of
 from brain_wire import messages

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
+from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages

@@ -50,7 +50,7 @@ def children(pid: int) -> list[list[str]]:
     """
     lines = map(processes.command, processes.children(pid))
     return [words for words in lines
-            if words and "--standby" not in words and "brain_runtime.inspect_graph" not in words]
+            if words and "--standby" not in words and "brain_runtime.graph.inspect_graph" not in words]
 
 
 class Places:
@@ -133,7 +133,7 @@ def commands() -> Iterator[tuple[str, list[Any]]]:
 
 def launch_files() -> dict[str, Any]:
     """For each launch file and each of :data:`ARGUMENTS`, keyword arguments of its ``launch_ros.actions.Node``s."""
-    from brain_runtime.launching import launched
+    from brain_runtime.graph.launching import launched
     from brain_runtime.share import share_directory
 
     found: dict[str, Any] = {}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_runtime.hosts.torch_orders import Outside
-from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_runtime.stepper import RegionError
-from brain_runtime.torch_ranks import Ranks
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.hosts.torch_ranks import Ranks
 from brain_tests.processes import gone
 from brain_tests.stages import Stage
 from brain_wire import messages

@@ -15,8 +15,9 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from brain_runtime import heartbeat, interfaces
-from brain_runtime.diagnostics import TYPE as DIAGNOSTICS
+from brain_runtime import interfaces
+from brain_runtime.contract import heartbeat
+from brain_runtime.hosts.diagnostics import TYPE as DIAGNOSTICS
 from brain_runtime.graph import load_graph, load_worlds
 from brain_runtime.share import share_directory
 from brain_wire import messages

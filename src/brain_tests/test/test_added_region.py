@@ -14,12 +14,12 @@ import yaml
 
 from brain import reference
 from brain_eval import ablations
-from brain_runtime import graphs
-from brain_runtime.declared import named
+from brain_runtime.graph import graphs
+from brain_runtime.contract.declared import named
 from brain_runtime.graph import check_graph
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.region import Region
-from brain_runtime.resolve import resolve
+from brain_runtime.contract.region import Region
+from brain_runtime.graph.resolve import resolve
 from brain_wire import messages
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -59,7 +59,7 @@ def test_without_a_router_the_remedy_is_named(brain, verb):
 
 BARE = '''
 from brain_runtime import FEATURE, Out, Region
-from brain_runtime.declared import Network
+from brain_runtime.contract.declared import Network
 
 class Bare(Region):
     network = Network("own46:Bare")

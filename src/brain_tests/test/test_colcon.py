@@ -189,7 +189,7 @@ def test_executables_run_in_the_python_that_built_them(users: Path) -> None:
 def test_launch_finds_what_regions_import_in_the_executables_environment(users: Path) -> None:
     # ros2 launch runs in the distribution's Python; brain.ros_launch says where else it looks.
     script = ("from brain.interpreter import share_packages; print(share_packages()); "
-              "import mujoco, zenoh; from brain_runtime.launching import launched; "
+              "import mujoco, zenoh; from brain_runtime.graph.launching import launched; "
               "print(zenoh.__file__, len(launched(world='sim')), sep='|')")
     said = run(f'"{sys._base_executable}" -c "{script}"', users, users / "install" / "setup.bash")
     folder, line = said.strip().splitlines()

@@ -8,7 +8,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, LATCHED, SENSOR, snapshot
+from brain_runtime import FEATURE, LATCHED, SENSOR
+from brain_runtime.contract import snapshot
 from brain_tests.regions import FEATURES, STRING, Mirror, held, stamp
 from brain_tests.stage_of import NOT_ON_A_STATIC_GROUP, make_stage
 from brain_tests.stages import ProcessStage

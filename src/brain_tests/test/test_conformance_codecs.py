@@ -9,7 +9,8 @@ import pickle
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, STREAM, port_codecs, tensors
+from brain_runtime import FEATURE, STREAM
+from brain_runtime.contract import port_codecs, tensors
 from brain_runtime.interfaces import Tensor
 from brain_tests.stage_of import make_stage
 from brain_wire import messages

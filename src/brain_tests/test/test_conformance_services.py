@@ -8,10 +8,11 @@ import importlib.util
 import pytest
 import yaml
 
-from brain_runtime import FEATURE, LATCHED, ros_args
+from brain_runtime import FEATURE, LATCHED
+from brain_runtime.hosts import ros_args
 from brain_runtime.run import keeper
-from brain_runtime.constants import heartbeat_state
-from brain_runtime.edges import parse
+from brain_runtime.contract.constants import heartbeat_state
+from brain_runtime.hosts.edges import parse
 from brain_runtime.interfaces import Heartbeat
 from brain_tests.regions import FEATURES, Mirror
 from brain_tests.stage_of import make_stage

@@ -11,18 +11,18 @@ import threading
 import numpy as np
 import pytest
 
-from brain_runtime.ablation import Ablation
-from brain_runtime.copies import CopiesError
+from brain_runtime.contract.ablation import Ablation
+from brain_runtime.contract.copies import CopiesError
 from brain_runtime.graph import GraphError, parse_graph
-from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.hosts.torch_orders import Outside
-from brain_runtime.resolve import resolve
-from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_runtime.stepper import RegionError
-from brain_runtime.ticks import Ticks
-from brain_runtime.torch_ranks import Ranks
-from brain_runtime import snapshot
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.hosts.ticks import Ticks
+from brain_runtime.hosts.torch_ranks import Ranks
+from brain_runtime.contract import snapshot
 from brain_tests.copied_regions import FEATURES
 from brain_wire import messages
 from brain_wire.services import service_type

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from brain_eval import ablations
-from brain_runtime import graphs
-from brain_runtime.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
-from brain_runtime.region import Region
-from brain_runtime.resolve import resolve, resolve_region
+from brain_runtime.graph import graphs
+from brain_runtime.contract.declared import NUMBER, DeclaredError, Network, Picture, Population, Weights, named
+from brain_runtime.contract.region import Region
+from brain_runtime.graph.resolve import resolve, resolve_region
 from brain_tests.cases import of_all
 
 REGIONS = {spec.name: spec.load() for spec in graphs.load("brain", "arena").regions}

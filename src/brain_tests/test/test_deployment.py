@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from brain.zenoh_settings import read
-from brain_runtime.launching import arguments_of
-from brain_runtime.robots import RobotError, robot_in
+from brain_runtime.graph.launching import arguments_of
+from brain_runtime.graph.robots import RobotError, robot_in
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

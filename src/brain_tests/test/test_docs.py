@@ -82,7 +82,7 @@ def test_the_ports_of_the_docs_do_what_their_tables_say(tmp_path, monkeypatch):
 
 def test_the_codecs_of_the_docs_say_the_same(tmp_path, monkeypatch):
     import json
-    from brain_runtime import port_codecs
+    from brain_runtime.contract import port_codecs
     from brain_runtime.hosts.local import LocalHost
     write_region(tmp_path, REFERENCE)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -108,8 +108,8 @@ def test_the_codecs_of_the_docs_say_the_same(tmp_path, monkeypatch):
 def test_the_region_of_the_docs_tells_of_every_port_setting():
     from dataclasses import fields
     from brain_runtime import In, Out
-    from brain_runtime.inbox import Inbox
-    from brain_runtime.ports import Port
+    from brain_runtime.contract.inbox import Inbox
+    from brain_runtime.contract.ports import Port
     text = (ROOT / "docs" / REFERENCE).read_text(encoding="utf-8")
     own = {f.name for cls in (In, Out) for f in fields(cls)} - {f.name for f in fields(Port)}
     asked = {name for name in vars(Inbox) if not name.startswith("_")}
@@ -129,8 +129,8 @@ def test_the_region_of_the_docs_fits_into_the_graph(tmp_path, monkeypatch):
 
 
 def test_the_profile_of_the_docs_fits(tmp_path):
-    from brain_runtime import graphs
-    from brain_runtime.robots import load_robot
+    from brain_runtime.graph import graphs
+    from brain_runtime.graph.robots import load_robot
     profile = tmp_path / "mine.yaml"
     profile.write_text(blocks(ROOT / "docs" / "new-robot.md", "yaml")[0], encoding="utf-8")
     robot, graph = load_robot(str(profile)), graphs.load("brain")

@@ -124,7 +124,7 @@ def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environme
     (tmp_path / "mute.py").write_text(
         "from brain_regions.language import Language\n\nclass Mute(Language):\n"
         "    def step(self, inbox, state, dt, rng):\n        return {}, state\n")
-    from brain_runtime.graphs import find_graph
+    from brain_runtime.graph.graphs import find_graph
 
     shipped = find_graph("brain").read_text()
     graph = tmp_path / "mute.graph.yaml"
@@ -146,7 +146,7 @@ def test_a_demo_whose_region_cannot_start_names_it_its_reason_and_its_log(enviro
     (tmp_path / "broken.py").write_text(
         "from brain_regions.place import Place\n\nclass Broken(Place):\n"
         "    def configure(self, parameters):\n        raise RuntimeError('a part is missing')\n")
-    from brain_runtime.graphs import find_graph
+    from brain_runtime.graph.graphs import find_graph
 
     graph = tmp_path / "broken.graph.yaml"
     graph.write_text(re.sub(r"place: \S+", "place: broken:Broken", find_graph("brain").read_text()))

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from brain_wire.router import free_port
-from brain_runtime import LATCHED, heartbeat
+from brain_runtime import LATCHED
+from brain_runtime.contract import heartbeat
 from brain_wire import messages
 from brain_wire import open_node
 from brain_wire.qos import STREAM

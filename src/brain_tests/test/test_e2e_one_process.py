@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from brain_runtime import FEATURE
-from brain_runtime.graphs import config_directory
+from brain_runtime.graph.graphs import config_directory
 from brain_runtime.interfaces import Heartbeat
 from brain_sim.room import generate_room
 from brain_tests.asking import ask_on_wire

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from brain_runtime.interfaces import GoalStatus
-from brain_runtime.robots import load_robot
+from brain_runtime.graph.robots import load_robot
 from brain_sim.robot import COMMAND_TIMEOUT
 from brain_tests.asking import ask_on_wire
 from brain_tests.driven import REGIONS, running

@@ -252,7 +252,7 @@ with open_node("flood", domain=int(sys.argv[2]), router=sys.argv[1]) as node:
 def test_a_full_disk_keeps_the_last_snapshot_and_the_region(tmp_path):
     """A file system of its own that is full; where none can be mounted, a folder that cannot be written to."""
     from brain_regions.pfc import PrefrontalCortex
-    from brain_runtime import snapshot
+    from brain_runtime.contract import snapshot
     region = PrefrontalCortex("pfc")
     region.configure({})
     state = region.initial_state()

@@ -8,10 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from brain_runtime import snapshot, yaml_text
+from brain_runtime import yaml_text
+from brain_runtime.contract import snapshot
 from brain_runtime.graph import Graph, GraphError, load_graph, load_worlds
-from brain_runtime.robots import RobotError, load_robot, shipped, robots_directory
-from brain_runtime.ros_args import RosArgsError, parse
+from brain_runtime.graph.robots import RobotError, load_robot, shipped, robots_directory
+from brain_runtime.hosts.ros_args import RosArgsError, parse
 from brain_runtime.share import share_directory
 from brain_security.certificates import CertificateError, Pair, make_authority, make_pair
 from brain_security.folder import FolderError, fill

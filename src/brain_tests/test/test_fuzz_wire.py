@@ -9,10 +9,10 @@ import time
 import pytest
 
 from brain_runtime.graph import load_graph
-from brain_runtime.inbox import MAX_KEPT
-from brain_runtime.ros_args import fits, parse
+from brain_runtime.contract.inbox import MAX_KEPT
+from brain_runtime.hosts.ros_args import fits, parse
 from brain_runtime.share import share_directory
-from brain_runtime.stepper import Stepper
+from brain_runtime.contract.stepper import Stepper
 from brain_tests import hostile, wire_vectors
 from brain_tests.fuzzing import fuzz
 from brain_wire import messages

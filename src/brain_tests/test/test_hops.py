@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from brain_runtime import FEATURE, diagnostics
-from brain_runtime.edge_ear import REGIONS, EdgeEar
-from brain_runtime.edges import MOST
+from brain_runtime import FEATURE
+from brain_runtime.hosts import diagnostics
+from brain_runtime.supervision.edge_ear import REGIONS, EdgeEar
+from brain_runtime.hosts.edges import MOST
 from brain_tests.regions import FEATURES
 from brain_tests.stages import ZenohStage
 from brain_wire import Node, messages, names, open_session

@@ -8,9 +8,10 @@ import pytest
 
 from brain_observe.record import Recorder
 from brain_observe.show import View
-from brain_runtime import LATCHED, constants
-from brain_runtime.listen import Ear
-from brain_runtime.speaker import Speaker
+from brain_runtime import LATCHED
+from brain_runtime.contract import constants
+from brain_runtime.supervision.listen import Ear
+from brain_runtime.supervision.speaker import Speaker
 from brain_tests import hostile
 from brain_wire import messages
 from brain_wire import Node, Watch, names

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from brain_regions.brainstem import Brainstem
-from brain_runtime.supervised_brain import SupervisedBrain
+from brain_runtime.supervision.supervised_brain import SupervisedBrain
 from brain_runtime.graph import GraphError, parse_graph
-from brain_runtime.graphs import config_directory, names_of
-from brain_runtime.launching import ARGUMENTS, DEVICES, launched, rviz_settings
-from brain_runtime.robots import RobotError, load_robot
+from brain_runtime.graph.graphs import config_directory, names_of
+from brain_runtime.graph.launching import ARGUMENTS, DEVICES, launched, rviz_settings
+from brain_runtime.graph.robots import RobotError, load_robot
 from brain_wire.parameters import check_parameters
 
 LAUNCH = Path(__file__).resolve().parents[2] / "brain" / "launch"

@@ -56,6 +56,26 @@ def test_no_module_imports_itself_by_way_of_others():
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
+def test_folders_of_brain_runtime_import_those_below_them():
+    known = modules()
+    rooms = ("contract", "run", "hosts", "graph", "supervision")     # from the lowest up
+    # The static group, which runs a resolved graph, and the rules of a region's restart.
+    above = {"brain_runtime.hosts.process_arguments", "brain_runtime.hosts.torch_gateway",
+             "brain_runtime.hosts.torch_orders", "brain_runtime.hosts.shards"}
+    odd, seen = [], set()
+    for name, file in known.items():
+        package, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        if package != "brain_runtime" or room not in rooms or name in above:
+            continue
+        seen.add(room)
+        for other in imports(file, set(known)):
+            reached = other.removeprefix("brain_runtime.").partition(".")[0]
+            if other.startswith("brain_runtime.") and reached in rooms and rooms.index(reached) > rooms.index(room):
+                odd.append(f"{name} imports {other}")
+    assert seen == set(rooms) and odd == []
+
+
 def test_a_cycle_would_be_found():
     with pytest.raises(CycleError):
         TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
@@ -74,8 +94,10 @@ def test_a_bringup_loads_no_simulator_no_training_and_no_plotting(world):
 import sys
 from brain.cli import app
 from brain import up
-from brain_runtime import launching, process, supervised_brain
-from brain_runtime.graphs import load
+from brain_runtime import process
+from brain_runtime.graph import launching
+from brain_runtime.supervision import supervised_brain
+from brain_runtime.graph.graphs import load
 for spec in load("brain", {world!r}).regions:
     spec.device or spec.load()
 print(sorted({{m.partition(".")[0] for m in sys.modules}} & set({FORBIDDEN!r})))

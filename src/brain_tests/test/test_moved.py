@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from brain_runtime.graph import GraphError, RegionSpec
-from brain_runtime.moved import MOVED
-from brain_runtime.region import Region
+from brain_runtime.graph.moved import MOVED
+from brain_runtime.contract.region import Region
 from brain_tests.cases import of_all
 from brain_wire import moved_modules
 

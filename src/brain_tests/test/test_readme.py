@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime.resolve import resolve
+from brain_runtime.graph.resolve import resolve
 
 ROOT = Path(__file__).resolve().parents[3]
 ENGLISH, JAPANESE = ROOT / "README.md", ROOT / "README.ja.md"

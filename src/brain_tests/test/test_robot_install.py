@@ -53,7 +53,7 @@ def test_what_a_robot_lacks_is_absent_here(robot: dict[str, str]) -> None:
 
 def test_launching_imports_nothing_but_numpy_and_yaml(robot: dict[str, str]) -> None:
     # ros2 launch runs in the distribution's Python, which has neither torch nor Zenoh.
-    script = ("import sys; from brain_runtime.launching import launched; "
+    script = ("import sys; from brain_runtime.graph.launching import launched; "
               "print(len(launched(world='none', robot='turtlebot3_burger')), "
               "{'numpy', 'yaml', 'torch', 'zenoh', 'safetensors', 'xxhash', 'typer', 'rich'} & set(sys.modules))")
     done = run(robot, "-c", script)
@@ -67,8 +67,9 @@ def test_a_regions_process_imports_nothing_that_it_does_not_use(robot: dict[str,
     unused = ("asyncio", "difflib", "importlib.metadata", "multiprocessing", "rosbags", "ssl", "tempfile", "torch",
               "typer", "yaml")
     for module in ("brain_regions.brainstem", "brain_regions.goals", "brain_regions.place"):
-        script = (f"import sys, brain_runtime.process, {module}; from brain_runtime import diagnostics, heartbeat, "
-                  f"messages; [messages.encoder(t) for t in (heartbeat.TYPE, diagnostics.TYPE)]; "
+        script = (f"import sys, brain_runtime.process, {module}; from brain_runtime.contract import heartbeat; "
+                  f"from brain_runtime.hosts import diagnostics; from brain_wire import messages; "
+                  f"[messages.encoder(t) for t in (heartbeat.TYPE, diagnostics.TYPE)]; "
                   f"print([name for name in {unused!r} if name in sys.modules])")
         assert run(robot, "-c", script).stdout.strip() == "[]", module
 

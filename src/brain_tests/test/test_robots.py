@@ -3,13 +3,13 @@
 import pytest
 import yaml
 
-from brain_runtime import graphs
-from brain_runtime.command_lines import command
-from brain_runtime.inspect_graph import inspect_graph
-from brain_runtime.launching import launched
-from brain_runtime.resolve import resolve
-from brain_runtime.robots import RobotError, load_robot, shipped, write_parameters
-from brain_runtime.ros_args import parse
+from brain_runtime.graph import graphs
+from brain_runtime.graph.command_lines import command
+from brain_runtime.graph.inspect_graph import inspect_graph
+from brain_runtime.graph.launching import launched
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.graph.robots import RobotError, load_robot, shipped, write_parameters
+from brain_runtime.hosts.ros_args import parse
 
 MINE = """
 description: mine

@@ -16,7 +16,7 @@ from brain_collectives.group import Group
 from brain_collectives.header import Call
 from brain_collectives.link import SPACE, Link
 from brain_collectives.opening import open_link
-from brain_runtime.resolved import Resolved
+from brain_runtime.graph.resolved import Resolved
 from brain_security.access import COLLECTIVES
 from brain_security.folder import fill
 from brain_security.rights import rights_of

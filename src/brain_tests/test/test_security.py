@@ -15,8 +15,8 @@ from brain.cli import app
 from brain_security.access import access_control
 from brain_security.policy import policy_xml
 from brain_security.rights import READING, RightsError, rights_of
-from brain_runtime.inspect_graph import inspect_graph
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.inspect_graph import inspect_graph
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_wire import names
 from brain_wire.credentials import read_credentials
 

@@ -14,9 +14,9 @@ from brain_regions.columns import same_bits
 from brain_regions.vision import weights as weight_file
 from brain_runtime.graph import GraphError, RegionSpec, parse_graph
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.resolve import resolve
-from brain_runtime.shards import ShardError, Shards
-from brain_runtime.stepper import RegionError
+from brain_runtime.graph.resolve import resolve
+from brain_runtime.hosts.shards import ShardError, Shards
+from brain_runtime.contract.stepper import RegionError
 from brain_tests.processes import children, command, gone
 from brain_wire import messages
 from brain_wire.parameter_services import value_message
@@ -216,7 +216,7 @@ def test_a_shard_that_cannot_start_is_told_of_at_once(shards):
 
 HOLDER = """
 import sys
-from brain_runtime.shards import Shards
+from brain_runtime.hosts.shards import Shards
 shards = Shards("brain_tests.shard_works:misbehave", "region", 3)
 shards.exchange()
 print("up", *shards.processes(), flush=True)
@@ -265,7 +265,7 @@ def test_what_cannot_be_spread_is_refused(tmp_path, entry, words):
 
 
 def test_an_ablation_that_cannot_be_spread_runs_in_one_process(tmp_path):
-    from brain_runtime.ablation import Ablation
+    from brain_runtime.contract.ablation import Ablation
 
     path = tmp_path / "eye.graph.yaml"
     path.write_text(str({"name": "eye", "regions": {"vision": {"class": VISION, "shards": 2}}}))

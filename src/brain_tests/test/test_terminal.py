@@ -17,9 +17,9 @@ import brain
 from brain_eval.blame import blame
 from brain_eval.compare import compare
 from brain_runtime.command.terminal import Terminal
-from brain_runtime.supervised_brain import SupervisedBrain
-from brain_runtime.listen import Seen
-from brain_runtime.report import footer, input_lines, reason_lines, region_report, table
+from brain_runtime.supervision.supervised_brain import SupervisedBrain
+from brain_runtime.supervision.listen import Seen
+from brain_runtime.supervision.report import footer, input_lines, reason_lines, region_report, table
 from brain_runtime.run.workload import Workload
 from brain_wire import messages
 from brain_wire.observers import LastingFile, guarded

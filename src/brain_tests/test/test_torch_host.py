@@ -10,16 +10,16 @@ import time
 import pytest
 
 from brain_eval.bench.wire import PINGING
-from brain_runtime import snapshot
-from brain_runtime.group_error import GroupError
+from brain_runtime.contract import snapshot
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.hosts.schedule import MAX_CASCADE
 from brain_runtime.hosts.torch_agreement import agree
 from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.hosts.torch_snapshot import pack, unpack
-from brain_runtime.resolved import Resolved, ResolvedRegion
-from brain_runtime.stepper import RegionError
-from brain_runtime.torch_ranks import Ranks
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.hosts.torch_ranks import Ranks
 from brain_tests.processes import gone
 from brain_tests.stages import free_port
 from brain_wire import messages

@@ -8,7 +8,7 @@ import queue
 import time
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
-from brain_runtime.end_with_parent import die_with
+from brain_runtime.run.end_with_parent import die_with
 from brain_training.checkpoint import CheckpointError
 from brain_training.task import Progress, TrainingError
 

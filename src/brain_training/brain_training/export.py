@@ -50,7 +50,7 @@ def _circuit(region: str, graph: str) -> Any:
     from brain_regions.circuits import CircuitError
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import load
+    from brain_runtime.graph.graphs import load
 
     try:
         specs = {spec.name: spec for spec in load(graph).regions}

@@ -9,7 +9,7 @@ from typing import Callable, Iterable, NamedTuple
 import numpy as np
 
 from brain_regions.language.understanding import Verb
-from brain_runtime import sights
+from brain_runtime.contract import sights
 from brain_sim.sentences import LANGUAGES as SPOKEN
 from brain_sim.sentences import phrase, templates
 from brain_sim.things import COLORS, SHAPES

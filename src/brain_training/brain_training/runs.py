@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence
 import numpy as np
 import torch
 
-from brain_runtime.graphs import DEFAULT
+from brain_runtime.graph.graphs import DEFAULT
 from brain_training import tasks
 from brain_training.at_once import Failed, Job, at_once
 from brain_training.blamed import blamed, when

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from brain_runtime.graphs import DEFAULT
+from brain_runtime.graph.graphs import DEFAULT
 from brain_training.parallel import plan as plans
 from brain_training.parallel.how import How
 from brain_training.recordings import Bags

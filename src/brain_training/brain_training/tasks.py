@@ -6,8 +6,8 @@ import importlib
 import os
 import sys
 
-from brain_runtime import graphs
-from brain_runtime.declared import is_name, named
+from brain_runtime.graph import graphs
+from brain_runtime.contract.declared import is_name, named
 from brain_training.task import NETWORKS, Task
 
 

@@ -21,7 +21,7 @@ import grpc
 import numpy as np
 import pytest
 
-from brain_runtime.resolved import Resolved, ResolvedRegion
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_security.certificates import Pair, make_pair
 from brain_security.folder import fill
 from brain_security.rights import OPERATOR, rights_of

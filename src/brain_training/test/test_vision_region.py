@@ -9,7 +9,7 @@ import torch
 
 from brain_regions.vision import Vision, looking, weights
 from brain_regions.vision.network import SpikingVision, prepare
-from brain_runtime import snapshot
+from brain_runtime.contract import snapshot
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml

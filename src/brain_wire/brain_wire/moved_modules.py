@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint
-from typing import Iterable
+from typing import TYPE_CHECKING, Iterable
 
+if TYPE_CHECKING:   # a region that died is to be back at once, and this takes its time
+    from importlib.metadata import EntryPoint
+
+ROOMS = {    # of brain_runtime: what was beside them before
+    "contract": ("ablation azimuth constants copies declared energy heartbeat images inbox odometry polar "
+                 "port_codecs ports protobuf_codec region sights snapshot stepper tensors"),
+    "graph": ("command_lines dry_run graphs inspect_graph launching moved resolve resolved robots rooms "
+              "secured"),
+    "hosts": ("backends diagnostics edges group_error predecessors process_arguments ros_args shards ticks "
+              "torch_exchange torch_gateway torch_ranks torch_store torch_tensors"),
+    "run": ("cpu_wait end_with_parent ending health state_folder"),
+    "supervision": ("edge_ear listen report runs speaker stage supervised_brain supervisor"),
+}
 MOVED = {
+    **{f"brain_runtime.{name}": f"brain_runtime.{room}.{name}" for room, names in ROOMS.items()
+       for name in names.split()},
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
-    "brain_runtime.crew": "brain_runtime.supervised_brain",
-    "brain_runtime.starved": "brain_runtime.cpu_wait",
+    "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
+    "brain_runtime.starved": "brain_runtime.run.cpu_wait",
     "brain_wire.hops": "brain_wire.latency",
     "brain_wire.refusal": "brain_wire.connect_errors",
     "brain_wire.seldom": "brain_wire.rate_limited_log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brain_regions.language import Language
 from brain_regions.language import weights as weight_file
 from brain_regions.language.network import AnnReader
-from brain_runtime.declared import Network, Weights
+from brain_runtime.contract.declared import Network, Weights
 
 
 class AnnLanguage(Language):

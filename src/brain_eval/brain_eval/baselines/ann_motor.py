@@ -5,7 +5,7 @@ from __future__ import annotations
 from brain_regions.motor import coding, network
 from brain_regions.motor import weights as weight_file
 from brain_regions.motor.region import PICTURES, PolicyMotor
-from brain_runtime.declared import Network, Weights
+from brain_runtime.contract.declared import Network, Weights
 
 
 class AnnMotor(PolicyMotor):

@@ -7,7 +7,7 @@ import numpy as np
 from brain_regions.circuits import synapses
 from brain_regions.vision import Vision
 from brain_regions.vision import weights as weight_file
-from brain_runtime.declared import Network, Weights
+from brain_runtime.contract.declared import Network, Weights
 
 
 class AnnVision(Vision):

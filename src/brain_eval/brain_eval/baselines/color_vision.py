@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from brain_regions.vision import Vision
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, images, parameter, sights
+from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_runtime.contract import images, sights
 from brain_runtime.interfaces import DetectedObject
 from brain_wire import messages
 

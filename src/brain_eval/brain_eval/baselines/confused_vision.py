@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from brain_regions.vision import Vision
-from brain_runtime.sights import COLORS, SHAPES
+from brain_runtime.contract.sights import COLORS, SHAPES
 
 _COLORS, _SHAPES = len(COLORS) - 1, len(SHAPES) - 1     # without the unknown ones
 MISTAKEN = 0.3      # share of the objects in each look, independent of the look before

@@ -24,8 +24,8 @@ from brain_regions.pfc.region import PICTURES
 from brain_regions.pfc.report import kind_of
 from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
-from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
-from brain_runtime.sights import sound
+from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
+from brain_runtime.contract.sights import sound
 from brain_wire import messages
 
 ID, VERB, COLOR, SHAPE, AVOID_COLOR, AVOID_SHAPE, UNDERSTOOD = range(7)         # of state "goal"

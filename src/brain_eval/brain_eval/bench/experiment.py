@@ -42,7 +42,7 @@ class Problem(RuntimeError):
 def brain_problems() -> tuple[type[Exception], ...]:
     """Errors of a brain that does not come up, or of a wire that is not there."""
     from brain_runtime.graph import GraphError
-    from brain_runtime.supervised_brain import StartError
+    from brain_runtime.supervision.supervised_brain import StartError
     from brain_wire import NoRouter, SessionProblem
 
     return GraphError, StartError, NoRouter, SessionProblem, TimeoutError, OSError

@@ -22,10 +22,10 @@ from brain_eval.bench.experiment import Experiment
 from brain_eval.bench.rows import Table
 from brain_eval.episodes import text_message
 from brain_eval.lockstep import lockstep_parts
-from brain_runtime import graphs
-from brain_runtime.ablation import NONE, Ablation
+from brain_runtime.graph import graphs
+from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.command.options import fail
-from brain_runtime.declared import Network
+from brain_runtime.contract.declared import Network
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.hosts.local import LocalHost
 

@@ -257,7 +257,7 @@ def running(children: Callable[[Path], list[Any]]) -> Iterator[Path]:
     Raises:
         WireError: within this a process did not answer, or a router was not there.
     """
-    from brain_runtime.supervisor import Supervisor
+    from brain_runtime.supervision.supervisor import Supervisor
     from brain_wire import NoRouter
 
     stop = threading.Event()

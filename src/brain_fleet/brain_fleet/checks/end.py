@@ -27,7 +27,7 @@ from brain_fleet.messages.outbox import Limits, Outbox, OutboxFull, Stream
 from brain_fleet.messages.reception import Desk, Reception
 from brain_fleet.processes.settings import ZENOH
 from brain_fleet.store import Store
-from brain_runtime.ending import Ending, leave
+from brain_runtime.run.ending import Ending, leave
 from brain_security.fleet_keys import CLOUD, alive, down, up
 from brain_wire import Session, open_session
 from brain_wire.router import Router

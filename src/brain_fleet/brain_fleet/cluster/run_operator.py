@@ -30,7 +30,7 @@ from brain_fleet.cluster.others import Others
 from brain_fleet.cluster.plans import Settings
 from brain_fleet.cluster.reconcile import Reconciler
 from brain_fleet.cluster.rights import missing, rights
-from brain_runtime.ending import leave
+from brain_runtime.run.ending import leave
 from brain_wire import safe_text
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

@@ -8,8 +8,8 @@ from typing import Any, Mapping
 import numpy as np
 
 from brain_fleet.devices.models import Device, Features
-from brain_runtime.azimuth import BINS, CENTERS, WIDTH, wrap
-from brain_runtime.ports import Out
+from brain_runtime.contract.azimuth import BINS, CENTERS, WIDTH, wrap
+from brain_runtime.contract.ports import Out
 from brain_wire import messages
 from brain_wire.qos import FEATURE
 

@@ -26,10 +26,10 @@ from brain_fleet.devices.protocols import check_device, find
 from brain_fleet.devices.region import DeviceRegion, topics
 from brain_fleet.devices.reserved import COMMANDS, Topics, check_said
 from brain_fleet.schema import FormProblem
-from brain_runtime.ending import Ending
+from brain_runtime.run.ending import Ending
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.hosts.zenoh import ZenohHost
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract.stepper import RegionError
 from brain_wire import NoRouter, Session, SessionProblem, open_session, safe_text, threads
 from brain_wire.names import NameProblem, absolute, expand
 from brain_wire.qos import QoS

@@ -18,9 +18,9 @@ from brain_fleet.devices.models import Device
 from brain_fleet.devices.names import node_name
 from brain_fleet.devices.twin import Twin
 from brain_fleet.schema import FormProblem
-from brain_runtime.inbox import Inbox
-from brain_runtime.ports import Out
-from brain_runtime.region import Outbox, Region, State
+from brain_runtime.contract.inbox import Inbox
+from brain_runtime.contract.ports import Out
+from brain_runtime.contract.region import Outbox, Region, State
 from brain_wire import messages, safe_text
 from brain_wire.backoff import Backoff
 from brain_wire.parameters import ParameterError, parameter

@@ -9,7 +9,7 @@ from brain_fleet.devices.models import Device
 from brain_fleet.devices.names import link_name, node_name
 from brain_fleet.devices.region import DeviceRegion, ports, topics
 from brain_fleet.state.manifests import ManifestProblem
-from brain_runtime.resolved import ResolvedRegion
+from brain_runtime.graph.resolved import ResolvedRegion
 from brain_wire.names import absolute
 
 

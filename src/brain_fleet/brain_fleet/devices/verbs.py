@@ -34,7 +34,7 @@ def run(file: File,
     from brain_fleet.devices.alone import Alone
     from brain_fleet.devices.tables import devices_table
     from brain_runtime.command.terminal import Terminal
-    from brain_runtime.ending import Ending
+    from brain_runtime.run.ending import Ending
     from brain_wire import safe_text
 
     use_domain(domain)

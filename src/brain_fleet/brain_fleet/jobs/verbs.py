@@ -47,7 +47,7 @@ def run(file: File,
     from brain_fleet.jobs.shown import tell_applied
     from brain_fleet.schema import FormProblem
     from brain_fleet.store import StoreProblem
-    from brain_runtime.ending import Ending
+    from brain_runtime.run.ending import Ending
     from brain_wire import safe_text
 
     wanted = _read(file)

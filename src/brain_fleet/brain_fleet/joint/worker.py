@@ -16,7 +16,7 @@ from typing import IO, Any, Sequence
 
 from brain_fleet.joint.piped import read, write
 from brain_runtime.command.lacking import lacks
-from brain_runtime.declared import DeclaredError, named
+from brain_runtime.contract.declared import DeclaredError, named
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages, safe_text
 from brain_wire.messages import MessageError

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
 
-from brain_runtime import heartbeat
+from brain_runtime.contract import heartbeat
 from brain_runtime.interfaces import GoalStatus, Heartbeat, Trace
 from brain_wire import Node, Subscription, messages
 from brain_wire.qos import LATCHED, STREAM

@@ -15,8 +15,8 @@ from brain_fleet.placement.costs import Costs
 from brain_fleet.placement.files import PlacementProblem
 from brain_fleet.placement.needs import ChainNeed, Needs
 from brain_fleet.placement.tiers import ROBOT, Tiers
-from brain_runtime import heartbeat
-from brain_runtime.ports import In, Out
+from brain_runtime.contract import heartbeat
+from brain_runtime.contract.ports import In, Out
 from brain_wire.safe_text import quoted
 
 HEARTBEAT = heartbeat.PORT.topic
@@ -158,7 +158,7 @@ def types_of(graph: str) -> dict[str, str]:
 
 def _ports(graph: str) -> tuple[str, list[tuple[Any, list[Any]]]]:
     from brain_runtime.graph import NO_WORLD, GraphError
-    from brain_runtime.inspect_graph import inspect_graph
+    from brain_runtime.graph.inspect_graph import inspect_graph
 
     try:
         resolved = inspect_graph(graph, NO_WORLD, None)     # in a process of its own: a module may do anything

@@ -14,8 +14,8 @@ from typing import Any, Callable, Mapping
 from brain_fleet.placement.costs import Costs, RegionCost, TopicCost
 from brain_fleet.placement.demand import Region, publishers
 from brain_fleet.placement.files import PlacementProblem
-from brain_runtime.edge_ear import EdgeEar
-from brain_runtime.listen import Ear
+from brain_runtime.supervision.edge_ear import EdgeEar
+from brain_runtime.supervision.listen import Ear
 from brain_wire import Node, Subscription, messages
 from brain_wire.qos import STREAM
 

@@ -26,7 +26,7 @@ from brain_fleet.processes.cloud import Cloud
 from brain_fleet.processes.orders import Orders
 from brain_fleet.processes.settings import PORT, software
 from brain_fleet.store import Store, StoreProblem
-from brain_runtime.ending import Ending, leave
+from brain_runtime.run.ending import Ending, leave
 from brain_runtime.metrics.address import MetricsProblem, shown_address
 from brain_runtime.metrics.opening import open_server
 from brain_security.fleet_keys import CLOUD

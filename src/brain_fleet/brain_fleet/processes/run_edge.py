@@ -30,7 +30,7 @@ from brain_fleet.processes.settings import TOKEN_VARIABLE, software  # noqa: E40
 from brain_fleet.programs.file import read_programs  # noqa: E402
 from brain_fleet.reading import Reading  # noqa: E402
 from brain_fleet.store import Store, StoreProblem  # noqa: E402
-from brain_runtime.ending import Ending, leave  # noqa: E402
+from brain_runtime.run.ending import Ending, leave  # noqa: E402
 from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402
 from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402

@@ -17,7 +17,7 @@ from brain_fleet.federated.learner import LearnerProblem, make
 from brain_fleet.federated.participant import Participant
 from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused, remedy, software
-from brain_runtime.ending import Ending, leave
+from brain_runtime.run.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire import NoRouter, SessionProblem, open_session, safe_text
 from brain_wire.logs import survive_full_disk

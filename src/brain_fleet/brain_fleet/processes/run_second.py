@@ -16,7 +16,7 @@ from brain_fleet.belonging.names import FILE
 from brain_fleet.joint.asking import Asking
 from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused
-from brain_runtime.ending import Ending, leave
+from brain_runtime.run.ending import Ending, leave
 from brain_security.fleet_keys import FleetNameProblem, check_robot
 from brain_wire import NameProblem, Node, NoRouter, SessionProblem, open_session, safe_text
 from brain_wire.credentials import EDGE

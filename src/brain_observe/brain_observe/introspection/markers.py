@@ -9,10 +9,10 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_observe.introspection import words
-from brain_runtime import azimuth
-from brain_runtime.constants import goal_state
+from brain_runtime.contract import azimuth
+from brain_runtime.contract.constants import goal_state
 from brain_runtime.interfaces import DetectedObject
-from brain_runtime.sights import thing
+from brain_runtime.contract.sights import thing
 from brain_wire import messages
 
 MARKER = "visualization_msgs/msg/Marker"

@@ -10,9 +10,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_observe.introspection import words
-from brain_runtime import azimuth
+from brain_runtime.contract import azimuth
 from brain_runtime.interfaces import DetectedObject
-from brain_runtime.sights import SHAPES, thing
+from brain_runtime.contract.sights import SHAPES, thing
 
 TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
 WIDTH = 0.4         # m, of an object whose width is not told

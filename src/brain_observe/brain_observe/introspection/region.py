@@ -11,10 +11,11 @@ from typing import Any, Iterable
 import numpy as np
 
 from brain_observe.introspection import markers, picture, ring
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, azimuth, images, parameter
-from brain_runtime.constants import goal_state
-from brain_runtime.odometry import Odometry
-from brain_runtime.polar import RINGS
+from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_runtime.contract import azimuth, images
+from brain_runtime.contract.constants import goal_state
+from brain_runtime.contract.odometry import Odometry
+from brain_runtime.contract.polar import RINGS
 from brain_wire import messages
 from brain_wire.arrays import single
 

@@ -13,9 +13,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_observe.introspection import words
-from brain_runtime.azimuth import BINS, WIDTH
-from brain_runtime.polar import RINGS, ring
-from brain_runtime.sights import thing
+from brain_runtime.contract.azimuth import BINS, WIDTH
+from brain_runtime.contract.polar import RINGS, ring
+from brain_runtime.contract.sights import thing
 
 INNER = 1.5             # cells between the middle and the nearest ones
 EDGE = RINGS + INNER    # cells from the middle to the rim

@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from typing import Any, Iterable, Iterator, Sequence
 
-from brain_runtime.constants import names, trace_action
-from brain_runtime.edge_ear import EdgeEar
-from brain_runtime.edges import NOBODY, Edge
-from brain_runtime.listen import Ear, Seen
+from brain_runtime.contract.constants import names, trace_action
+from brain_runtime.supervision.edge_ear import EdgeEar
+from brain_runtime.hosts.edges import NOBODY, Edge
+from brain_runtime.supervision.listen import Ear, Seen
 from brain_runtime.metrics.families import OTHER, Family, Listed, counter, counters, gauge, gauges, one_of, quantiles
 from brain_wire import Node
 

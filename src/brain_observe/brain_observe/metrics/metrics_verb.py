@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command.options import (
-    Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain, use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
+                                           use_security)
 from brain_runtime.metrics.address import HELP
 
 PORT = 9462
@@ -27,7 +27,7 @@ def metrics(address: Annotated[str, typer.Argument(metavar="[HOST:]PORT", help=H
     """
     use_domain(domain)
     use_security(secure)
-    from brain_runtime.ending import Ending
+    from brain_runtime.run.ending import Ending
     from brain_runtime.metrics.address import MetricsProblem, shown_address
     from brain_runtime.metrics.opening import open_server
 
@@ -71,7 +71,7 @@ def _run(server: Any, expected: list[str], router: str | None, namespace: str, s
 
 def _expected(graph: str, namespace: str) -> list[str]:
     from brain_runtime.graph import GraphError
-    from brain_runtime.graphs import expected_regions
+    from brain_runtime.graph.graphs import expected_regions
 
     try:
         return expected_regions(graph, namespace)

@@ -60,7 +60,7 @@ class Heard(NamedTuple):
 
 
 class Effort(NamedTuple):
-    """Cost of some micro-steps; see :meth:`brain_runtime.region.Region.count`.
+    """Cost of some micro-steps; see :meth:`brain_runtime.contract.region.Region.count`.
 
     A byte is no spike: the synapses of its line, whose weights are added five times, count as multiplies.
     """

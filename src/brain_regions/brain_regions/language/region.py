@@ -21,7 +21,7 @@ from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import parameter
-from brain_runtime.declared import Network, Picture, Population, Weights
+from brain_runtime.contract.declared import Network, Picture, Population, Weights
 
 REPUBLISH = 0.2     # s after which the newest answer is said again, for those who join late
 HEARD_FOR = 1.0     # s for which it is not, after what is no order: that is said once, and has to be heard

@@ -22,7 +22,7 @@ from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATUR
                                       STANDING, STOP, TRUSTED, AnyMotor, MotorParameters)
 from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import FEATURE, STREAM, In, Out, parameter
-from brain_runtime.declared import Network, Picture, Population, Weights
+from brain_runtime.contract.declared import Network, Picture, Population, Weights
 
 SURE = 0.6              # confidence from which on an object that is not the target is something to keep clear of
 STILL_LINEAR, STILL_ANGULAR = 0.02, 0.03    # shares of the top speeds below which an answer is a stop

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_regions import azimuth
-from brain_runtime import Gated, sights
+from brain_runtime import Gated
+from brain_runtime.contract import sights
 from brain_runtime.interfaces import Control, GoalStatus, LanguageFeatures, MotorStatus
 
 IDLE, SEARCH, APPROACH, STOP, AVOID = (

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_regions.pfc.control import S_APPROACHING, S_REACHED, S_WRONG
-from brain_runtime.sights import fits, in_words
+from brain_runtime.contract.sights import fits, in_words
 
 AHEAD, NEAR = 0.6, 1.2          # rad to either side, m: where that which it stands in front of is to be seen
 SPENT, RIGHT, WRONG, SAID = range(4)        # of state "in_front": s, pictures, pictures, and what it came to

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from brain_regions.azimuth import BINS, CENTERS, COS, SIN, WIDTH, wrap
-from brain_runtime.polar import GRAIN, NEAREST, RINGS, ring
+from brain_runtime.contract.polar import GRAIN, NEAREST, RINGS, ring
 
 DISTANCES = (NEAREST * np.exp(GRAIN * np.arange(RINGS))).astype(np.float32)
 SPREAD = 0.8                                                # standard deviation of a bump, in cells both ways

@@ -23,9 +23,9 @@ from brain_regions.pfc.told import POPULATIONS
 from brain_regions.pfc.watch import Watch
 from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, clip_utf8
-from brain_runtime.declared import NUMBER, Network, Picture
-from brain_runtime.odometry import JUMP, Odometry, from_origin, origin_of
-from brain_runtime.sights import sound
+from brain_runtime.contract.declared import NUMBER, Network, Picture
+from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
+from brain_runtime.contract.sights import sound
 from brain_wire import messages
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}

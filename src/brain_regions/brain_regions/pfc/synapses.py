@@ -57,7 +57,7 @@ def of_each(seeks: bool = True, avoids: bool = True) -> dict[str, np.ndarray]:
 
 def cost(fired: Mapping[str, Any], steps: int, wanted: np.ndarray, avoided: np.ndarray, spiking: bool
          ) -> dict[str, float]:
-    """Computes the cost of micro-steps, as :meth:`brain_runtime.region.Region.count` takes it.
+    """Computes the cost of micro-steps, as :meth:`brain_runtime.contract.region.Region.count` takes it.
 
     Args:
         fired: how often each neuron fired, by population; of the memory, whose neurons all have as many synapses, how

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brain_regions import azimuth
 from brain_regions.pfc import decision, memory, polar
-from brain_runtime.declared import Population
+from brain_runtime.contract.declared import Population
 
 _SHEET = (azimuth.BINS, polar.RINGS), ("bearing", "distance")
 _RING = (azimuth.BINS,), ("bearing",)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from brain_regions.vision.network import HEIGHT, WIDTH
-from brain_runtime.images import Lens
+from brain_runtime.contract.images import Lens
 
 
 def fitted(picture: np.ndarray, lens: Lens | None = None) -> np.ndarray:

@@ -20,8 +20,9 @@ from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.region import Vision, VisionParameters
-from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
-from brain_runtime.odometry import Odometry
+from brain_runtime import FEATURE, SENSOR, In, Out, parameter
+from brain_runtime.contract import images
+from brain_runtime.contract.odometry import Odometry
 from brain_wire import messages
 from brain_wire.messages import make
 

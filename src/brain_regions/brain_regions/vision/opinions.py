@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from brain_regions.past import Pose, since
 from brain_regions.vision.decode import Found, seen_by
-from brain_runtime import sights
+from brain_runtime.contract import sights
 
 SAME = math.radians(8.0)    # between bearings of one object in two networks' answers
 TELLS = 0.5                 # confidence in an answer from which on its network would tell the object

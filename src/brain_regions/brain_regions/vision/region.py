@@ -16,10 +16,10 @@ from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
-from brain_runtime import images, sights
+from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
-from brain_runtime.declared import Network, Picture, Population, Split, Weights
-from brain_runtime.odometry import Odometry
+from brain_runtime.contract.declared import Network, Picture, Population, Split, Weights
+from brain_runtime.contract.odometry import Odometry
 from brain_wire.messages import time_seconds
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import Any
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.region import FIRST_STEPS
-from brain_runtime import FEATURE, SENSOR, In, Out, images, parameter
-from brain_runtime.declared import Network, Weights
+from brain_runtime import FEATURE, SENSOR, In, Out, parameter
+from brain_runtime.contract import images
+from brain_runtime.contract.declared import Network, Weights
 from brain_wire.messages import make
 from brain_wire.rate_limited_log import RateLimitedLog
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Protocol
 
-from brain_runtime.edges import Edge
+from brain_runtime.hosts.edges import Edge
 from brain_runtime.hosts.input import Incoming
-from brain_runtime.ports import In
+from brain_runtime.contract.ports import In
 from brain_wire import messages
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
-from brain_runtime.edges import Edge
-from brain_runtime.energy import Passed
+from brain_runtime.hosts.edges import Edge
+from brain_runtime.contract.energy import Passed
 from brain_runtime.hosts.host import Arrived, Publication, Served
 from brain_runtime.hosts.input import Input
-from brain_runtime.ports import Out
+from brain_runtime.contract.ports import Out
 from brain_wire.goals import Act
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Connections:
         publication = self.publications.get(name)
         return () if publication is None else publication.others()
 
-    # -- sending, within the energy budget: see brain_runtime.energy -------------------------------------------------
+    # -- sending, within the energy budget: see brain_runtime.contract.energy ------------------------------------------
 
     def _gated(self, port: Out, publication: Publication) -> Callable[[Any], None]:
         """Makes the sender of a port's messages: of all of them without a budget, else of what the gate lets pass."""

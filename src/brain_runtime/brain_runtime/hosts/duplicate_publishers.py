@@ -18,7 +18,7 @@ class DuplicatePublishers:
     there before us may be about to leave.
 
     Args:
-        ports: gives full topics by the names of ports with :attr:`brain_runtime.ports.Out.alone`.
+        ports: gives full topics by the names of ports with :attr:`brain_runtime.contract.ports.Out.alone`.
         others: from a port's name to the nodes beside this one that publish its topic now.
     """
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Protocol
 
-from brain_runtime.edges import Edge
+from brain_runtime.hosts.edges import Edge
 from brain_wire.goals import Act, News
 from brain_wire.latency import Hop
 from brain_wire.qos import QoS

@@ -17,17 +17,17 @@ from typing import Any, Callable, Iterable, Mapping
 
 import numpy as np
 
-from brain_runtime import heartbeat as beat
-from brain_runtime import snapshot
-from brain_runtime.copies import Mean
-from brain_runtime.energy import Gate
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.contract import snapshot
+from brain_runtime.contract.copies import Mean
+from brain_runtime.contract.energy import Gate
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.host import Arrived, Host
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.policy import Policy
 from brain_runtime.hosts.snapshot_writer import SnapshotWriter
-from brain_runtime.region import Region, State
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime.contract.region import Region, State
+from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import messages, safe_text
 from brain_wire.goals import Goal
 from brain_wire.lifecycle import Lifecycle, Outcome
@@ -55,7 +55,7 @@ class HostedRegion(Host):
         state_dir: folder of the snapshots; None: no snapshots.
         critical: the robot must not move without this region.
         restarts: times it was started again.
-        epoch: of the process; see :func:`brain_runtime.heartbeat.new_epoch`.
+        epoch: of the process; see :func:`brain_runtime.contract.heartbeat.new_epoch`.
         policy: makes what starts the steps.
 
     Attributes:

@@ -6,10 +6,10 @@ import time
 from collections import deque
 from typing import Any, Callable, NamedTuple
 
-from brain_runtime.edges import Edge
+from brain_runtime.hosts.edges import Edge
 from brain_runtime.hosts.host import Arrived, Subscription
-from brain_runtime.inbox import Slot
-from brain_runtime.ports import In
+from brain_runtime.contract.inbox import Slot
+from brain_runtime.contract.ports import In
 from brain_wire.latency import Hop
 from brain_wire.messages import MessageError
 

@@ -7,16 +7,16 @@ import itertools
 from dataclasses import replace
 from typing import Any, Callable, Mapping, Protocol
 
-from brain_runtime.copies import average
-from brain_runtime.energy import Gate
+from brain_runtime.contract.copies import average
+from brain_runtime.contract.energy import Gate
 from brain_runtime.hosts.bus import Bus, BusPublication, BusSubscription
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
 from brain_runtime.hosts.schedule import LocalSchedule
-from brain_runtime.region import Region, State
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime.contract.region import Region, State
+from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import lifecycle, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.messages import make
@@ -205,7 +205,7 @@ class LocalHost:
 
     Args:
         regions: by name, in the order in which they step at the same instant.
-        parameters: by region name; ``energy_budget`` among them: see :mod:`brain_runtime.energy`.
+        parameters: by region name; ``energy_budget`` among them: see :mod:`brain_runtime.contract.energy`.
         seed: of all random streams.
         on_error: ``raise`` a region's error, or ``drop`` the region and go on without it.
         critical: names of the regions without which the robot must not move.

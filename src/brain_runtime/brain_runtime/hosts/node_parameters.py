@@ -6,7 +6,7 @@ import functools
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Callable, Container, Mapping, NamedTuple
 
-from brain_runtime import energy
+from brain_runtime.contract import energy
 from brain_wire import parameter_services
 from brain_wire.messages import time_message
 from brain_wire.parameter_services import Access

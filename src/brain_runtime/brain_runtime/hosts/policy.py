@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.hosts.input import Input
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract.stepper import RegionError
 from brain_wire.messages import MessageError
 from brain_wire.wakeup import Signal
 

@@ -16,16 +16,17 @@ from typing import Any, Callable
 
 import numpy as np
 
-from brain_runtime import diagnostics, snapshot
-from brain_runtime import heartbeat as beat
-from brain_runtime.ending import End
+from brain_runtime.contract import snapshot
+from brain_runtime.hosts import diagnostics
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.run.ending import End
 from brain_runtime.hosts import resting
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT, HostedRegion
 from brain_runtime.hosts.policy import Threaded
 from brain_runtime.hosts.duplicate_publishers import DuplicatePublishers
-from brain_runtime.predecessors import ACTIVE, FINALIZED, INACTIVE, ORDERED, UNCONFIGURED, Predecessors
-from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError, Stepper
+from brain_runtime.hosts.predecessors import ACTIVE, FINALIZED, INACTIVE, ORDERED, UNCONFIGURED, Predecessors
+from brain_runtime.contract.region import Region
+from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import messages
 from brain_wire.lifecycle import Outcome
 from brain_wire.owner import owned_thread

@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, Protocol
 
 from brain_runtime.hosts.bus import Bus, BusSubscription
 from brain_runtime.hosts.host import Arrived
-from brain_runtime.ports import In, Out
+from brain_runtime.contract.ports import In, Out
 from brain_wire.qos import QoS
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing to rest what a region moves, before it ends: see :meth:`brain_runtime.region.Region.come_to_rest`."""
+"""Bringing to rest what a region moves, before it ends: see :meth:`brain_runtime.Region.come_to_rest`."""
 from __future__ import annotations
 
 import logging
@@ -7,8 +7,8 @@ import math
 import time
 from typing import Any, Callable, Iterable
 
-from brain_runtime import heartbeat
-from brain_runtime.stepper import Stepper
+from brain_runtime.contract import heartbeat
+from brain_runtime.contract.stepper import Stepper
 
 PERIOD = 0.02   # s between two commands
 LONGEST = 2.5   # s; launch sends SIGTERM after 5, and the supervisor takes a region without steps for stuck after 3

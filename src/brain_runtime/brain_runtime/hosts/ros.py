@@ -20,9 +20,10 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
-from brain_runtime import energy, ros_args
-from brain_runtime import heartbeat as beat
-from brain_runtime.health import Limits
+from brain_runtime.contract import energy
+from brain_runtime.hosts import ros_args
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.run.health import Limits
 from brain_runtime.hosts import ros_parameters
 from brain_runtime.hosts.input import Input, Ring
 from brain_runtime.hosts.node_parameters import known
@@ -31,9 +32,9 @@ from brain_runtime.hosts.process import LAST_WORDS, ProcessHost
 from brain_runtime.hosts.resting import FOUND, PERIOD
 from brain_runtime.hosts.ros_action import RosAction
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication, subscribe
-from brain_runtime.predecessors import Predecessors
-from brain_runtime.region import Region
-from brain_runtime.cpu_wait import CpuWait
+from brain_runtime.hosts.predecessors import Predecessors
+from brain_runtime.contract.region import Region
+from brain_runtime.run.cpu_wait import CpuWait
 from brain_runtime.rclpy_private import RCLError
 from brain_wire.goals import Act
 from brain_wire.lifecycle import Outcome

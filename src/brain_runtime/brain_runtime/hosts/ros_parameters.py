@@ -9,7 +9,7 @@ from typing import Any, Mapping
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, ParameterType
 from rclpy.node import Node
 
-from brain_runtime import energy
+from brain_runtime.contract import energy
 from brain_runtime.hosts.node_parameters import fitting
 from brain_wire.parameters import ParameterError, check_parameters, describe
 

@@ -6,13 +6,13 @@ from typing import Any, Sequence
 
 from rclpy.parameter import Parameter
 
-from brain_runtime import diagnostics, ros_args
-from brain_runtime import heartbeat as beat
+from brain_runtime.hosts import diagnostics, ros_args
+from brain_runtime.contract import heartbeat as beat
 from brain_runtime.hosts.node_parameters import RCLPYS, SIM_TIME, known
 from brain_runtime.hosts.resting import UNHEARD
 from brain_runtime.hosts.ros import HostNode, RosHost, hidden
 from brain_runtime.hosts.ros_topics import Nowhere, RosPublication
-from brain_runtime.region import Region
+from brain_runtime.contract.region import Region
 from brain_wire.names import expand
 from brain_wire.qos import QoS
 

@@ -12,7 +12,7 @@ from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-from brain_runtime.edges import Edge, edge
+from brain_runtime.hosts.edges import Edge, edge
 from brain_runtime.hosts.input import Incoming, Input, Ring
 from brain_runtime.hosts.ros_types import interface
 from brain_wire import messages

@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Callable, Mapping, Protocol
 
-from brain_runtime import heartbeat as beat
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.contract.stepper import RegionError
 
 TICK = 1e-6     # s; times are kept as whole ticks so that they do not drift
 MAX_CASCADE = 1000  # steps at one instant; more means that regions trigger each other for ever

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Callable
 
-from brain_runtime import snapshot
+from brain_runtime.contract import snapshot
 from brain_wire.owner import owned_thread
 
 
@@ -31,7 +31,7 @@ class SnapshotWriter:
         self._thread: threading.Thread | None = None
 
     def hand_in(self, blob: bytes) -> None:
-        """Has a snapshot written soon (see :func:`brain_runtime.snapshot.pack`)."""
+        """Has a snapshot written soon (see :func:`brain_runtime.contract.snapshot.pack`)."""
         with self._changed:
             self._next = blob
             if self._thread is None:

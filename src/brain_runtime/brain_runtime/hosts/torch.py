@@ -23,9 +23,9 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from brain_runtime import heartbeat, snapshot
-from brain_runtime.copies import Copies
-from brain_runtime.group_error import GroupError
+from brain_runtime.contract import heartbeat, snapshot
+from brain_runtime.contract.copies import Copies
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
@@ -36,8 +36,8 @@ from brain_runtime.hosts.torch_copies import TorchCopies
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
 from brain_runtime.hosts.torch_snapshot import gather, restored
-from brain_runtime.region import Region
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract.region import Region
+from brain_runtime.contract.stepper import RegionError
 from brain_wire import messages, parameter_services
 from brain_wire.goals import Goal, News, Status
 from brain_wire.services import service_type
@@ -98,7 +98,7 @@ class TorchHost:
         critical: names of the regions without which the robot must not move.
         manual: the regions wait to be configured and activated by their services.
         namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
-            :func:`brain_runtime.heartbeat.new_epoch`.
+            :func:`brain_runtime.contract.heartbeat.new_epoch`.
         packed: snapshot of this rank's region from which it begins; empty: it begins anew.
         copies: which of the regions are copies of each other.
 

@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError
 
 
 def agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:

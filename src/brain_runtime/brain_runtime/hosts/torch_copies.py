@@ -14,13 +14,13 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from brain_runtime.copies import OTHER_SIZES, Copies, limited_log
-from brain_runtime.declared import DeclaredError
-from brain_runtime.group_error import GroupError
+from brain_runtime.contract.copies import OTHER_SIZES, Copies, limited_log
+from brain_runtime.contract.declared import DeclaredError
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.schedule import LocalSchedule
 from brain_runtime.hosts.torch_group import LARGEST, Group
-from brain_runtime.region import Region
+from brain_runtime.contract.region import Region
 
 log = logging.getLogger(__name__)
 

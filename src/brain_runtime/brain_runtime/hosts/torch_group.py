@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError
 
 TIMEOUT = 60.0      # s that a rank waits for another one
 FORMING = 180.0     # s that it does while others still import torch, or configure their regions

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, Sequence
 
-from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import Asked
 from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_snapshot import scatter
-from brain_runtime.resolved import Resolved
-from brain_runtime.stepper import RegionError
+from brain_runtime.graph.resolved import Resolved
+from brain_runtime.contract.stepper import RegionError
 from brain_wire import messages
 from brain_wire.goals import Goal, News, Status
 
@@ -31,7 +31,7 @@ class Outside:
         seed: of all random streams.
         manual: the regions wait to be configured and activated by their services.
         storage: folder in which regions keep what must outlive them (an emergency stop); None: they keep nothing.
-        run: number of the processes, as heartbeats tell it; see :func:`brain_runtime.heartbeat.new_epoch`.
+        run: number of the processes, as heartbeats tell it; see :func:`brain_runtime.contract.heartbeat.new_epoch`.
         states: what :meth:`snapshot` gave, from which regions go on; a state that does not fit is left out, and told.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_runtime.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_parcel import array_fields, pack, room, unpack
 

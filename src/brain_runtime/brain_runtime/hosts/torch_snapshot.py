@@ -15,11 +15,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from brain_runtime import snapshot
-from brain_runtime.group_error import GroupError
+from brain_runtime.contract import snapshot
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.torch_group import Group
-from brain_runtime.region import Region
-from brain_runtime.snapshot import SnapshotError
+from brain_runtime.contract.region import Region
+from brain_runtime.contract.snapshot import SnapshotError
 
 FORMAT = "1"
 LARGEST = 1 << 30   # bytes of one region's state that a rank makes room for

@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_runtime import heartbeat as beat
-from brain_runtime.edges import Edge, edge
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.hosts.edges import Edge, edge
 from brain_runtime.hosts.connections import Connections
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.node_parameters import NodeParameters, fitting, sim_time, split
 from brain_runtime.hosts.process import ProcessHost
-from brain_runtime.predecessors import Predecessors
-from brain_runtime.region import Region
+from brain_runtime.hosts.predecessors import Predecessors
+from brain_runtime.contract.region import Region
 from brain_wire import lifecycle, parameter_services, type_descriptions
 from brain_wire.goals import Act
 from brain_wire.latency import SILENT
@@ -41,7 +41,7 @@ class ZenohHost(ProcessHost):
         name, namespace: of the node.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
         parameters: of the region, and ``use_sim_time``: stamps come from ``/clock``; timeouts stay on the steady clock;
-            and ``energy_budget``: see :mod:`brain_runtime.energy`.
+            and ``energy_budget``: see :mod:`brain_runtime.contract.energy`.
         topic: from a port's topic to the name that is used, for remapping; None: as declared.
         seed: of the region's random stream.
         state_dir: folder of the snapshots; None: no snapshots.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
-from brain_runtime.end_with_parent import signalled
+from brain_runtime.run.end_with_parent import signalled
 
 VARIABLE = "BRAIN_KEEPER"       # process id and start time of the keeper, as 4711:8154309
 TURN = "BRAIN_TURN"             # a process with a lower number in it ends before one with a higher one

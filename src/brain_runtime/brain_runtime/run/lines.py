@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
-from brain_runtime.cpu_wait import CpuWait
+from brain_runtime.run.cpu_wait import CpuWait
 
 if TYPE_CHECKING:
     from brain_runtime.run.workload import Workload

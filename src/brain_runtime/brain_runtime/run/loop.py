@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Callable, Iterable, Mapping, Sequence
 
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from brain_runtime.run import keeper
 from brain_runtime.run.reconcile import SETTLED, SETTLED_AGAIN, Action, Seen, after_end, due_in, reconcile
 from brain_runtime.run.tree import Tree

@@ -23,7 +23,7 @@ from brain.preflight import prefix_of
 from brain.zenoh_probe import NOBODY, ROUTER, who
 from brain_runtime import FEATURE
 from brain_runtime.interfaces import Heartbeat
-from brain_runtime.launching import WITH_SPARE
+from brain_runtime.graph.launching import WITH_SPARE
 from brain_runtime.run.keeper import VARIABLE, mark
 from brain_runtime.share import share_directory
 from brain_tests.processes import children, command, gone

@@ -11,7 +11,7 @@ import yaml
 from rclpy.context import Context
 from rclpy.node import Node
 
-from brain_runtime import ros_args
+from brain_runtime.hosts import ros_args
 
 PATTERNS = ["/**", "/r/pfc", "/r/*", "/**/pfc", "/*/pfc", "/other", "/r/other", "/**/other"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from brain_eval.ros_realtime import command, run_many
-from brain_runtime.launching import launched
+from brain_runtime.graph.launching import launched
 from brain_sim.suite import episodes
 
 

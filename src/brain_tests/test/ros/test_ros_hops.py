@@ -14,8 +14,8 @@ from rclpy.node import Node
 
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.ros_topics import RosPublication, subscribe
-from brain_runtime.inbox import make_slot
-from brain_runtime.ports import In
+from brain_runtime.contract.inbox import make_slot
+from brain_runtime.contract.ports import In
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
 

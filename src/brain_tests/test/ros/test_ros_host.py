@@ -27,7 +27,7 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-from brain_runtime.end_with_parent import __file__ as END_WITH_PARENT
+from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.run import keeper
 from brain_tests.stages import domain_of, free_port
 

@@ -25,11 +25,11 @@ from brain_training.fleet_demo.album import Album
 from brain_training.fleet_demo.robot_folder import WEIGHTS, Given, begin_goal, end_goal, goals
 from brain_eval.episodes import Referee, play, resolved_for
 from brain_regions.vision.fitting import fitted
-from brain_runtime import images
-from brain_runtime.ablation import Ablation
-from brain_runtime.ending import Ending, leave
+from brain_runtime.contract import images
+from brain_runtime.contract.ablation import Ablation
+from brain_runtime.run.ending import Ending, leave
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.stepper import RegionError
+from brain_runtime.contract.stepper import RegionError
 from brain_sim.camera import RayCamera
 from brain_sim.camera_region import camera_of, planar_pose
 from brain_sim.suite import Episode

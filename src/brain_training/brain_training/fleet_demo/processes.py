@@ -20,7 +20,7 @@ from brain_training.fleet_demo.robot_folder import TEACHER, Given
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
-from brain_runtime import end_with_parent
+from brain_runtime.run import end_with_parent
 from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import SessionProblem
 from brain_wire.router import free_port

@@ -85,7 +85,7 @@ def run(script: Any, out: Path | None, as_json: bool) -> None:
 
 
 def _claim(out: Path | None) -> Any:
-    from brain_runtime.runs import LOCK, Claim, new_run
+    from brain_runtime.supervision.runs import LOCK, Claim, new_run
 
     try:
         if out is None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 from brain_regions.weight_files import WeightsError
-from brain_runtime.ending import Ending
+from brain_runtime.run.ending import Ending
 from brain_training.incremental.sedna_worker import WorkerProblem
 from brain_training.incremental.stages import BY, training_of
 

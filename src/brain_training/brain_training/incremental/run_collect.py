@@ -18,7 +18,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from brain_runtime.ending import Ending, leave
+from brain_runtime.run.ending import Ending, leave
 from brain_training.incremental.chooser import Chooser, Chosen
 from brain_training.incremental.clip_files import ClipFolder, ClipProblem, Kept
 from brain_training.incremental.collecting import LENS, PICTURES, STANDING, Collector

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from brain_regions.vision import weights
 from brain_regions.vision.fitting import fitted
-from brain_runtime import images
+from brain_runtime.contract import images
 from brain_runtime.interfaces import GoalStatus
 from brain_training.lifelong.choosing import AGREED, Choosing
 from brain_training.lifelong.learning import exported

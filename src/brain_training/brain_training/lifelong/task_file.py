@@ -19,7 +19,7 @@ import torch
 
 from brain_regions.vision import weights
 from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
-from brain_runtime.snapshot import arrays_of
+from brain_runtime.contract.snapshot import arrays_of
 from brain_sim.things import COLORS, SHAPES
 from brain_training.checkpoint import save_tensors
 from brain_training.federated import network_of, weights_of

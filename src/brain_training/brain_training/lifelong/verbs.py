@@ -141,7 +141,7 @@ def follow(library: Folder,
     """
     use_domain(domain)
     use_security(secure)
-    from brain_runtime.ending import Ending
+    from brain_runtime.run.ending import Ending
     from brain_wire import NameProblem, NoRouter, SessionProblem, open_node
 
     ending = Ending()
@@ -172,7 +172,7 @@ def stage(which_one: Annotated[str, typer.Argument(metavar="STAGE", help="train,
           rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="Learning rate at the beginning.")] = 3e-3,
           seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0) -> None:
     """Is a worker of a LifelongLearningJob: its manager says by variables what there is to do."""
-    from brain_runtime.ending import Ending
+    from brain_runtime.run.ending import Ending
 
     with _problems():
         from brain_training.lifelong import stages

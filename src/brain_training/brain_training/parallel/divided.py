@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from brain_runtime.declared import named
+from brain_runtime.contract.declared import named
 
 
 def declared(network: nn.Module, what: str, by: str) -> Any:

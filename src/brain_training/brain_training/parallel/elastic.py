@@ -34,8 +34,8 @@ from torch.distributed.elastic.rendezvous import RendezvousClosedError, Rendezvo
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from brain_collectives.torch_private import check_overridden
-from brain_runtime import end_with_parent
-from brain_runtime.torch_store import HERE, NEAR
+from brain_runtime.run import end_with_parent
+from brain_runtime.hosts.torch_store import HERE, NEAR
 from brain_training.checkpoint import all_of
 from brain_training.parallel import store
 from brain_training.parallel.ranks import REPORT, causes, reports, why

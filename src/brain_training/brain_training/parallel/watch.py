@@ -23,7 +23,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from brain_runtime import end_with_parent, torch_store
+from brain_runtime.hosts import torch_store
+from brain_runtime.run import end_with_parent
 from brain_training.parallel.ranks import LOST, REPORT, causes, reports, why
 from brain_training.parallel.surviving import MET, decision, fence
 from brain_training.task import TrainingError

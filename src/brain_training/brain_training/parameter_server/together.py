@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 from torch import nn
 
-from brain_runtime.end_with_parent import die_with
+from brain_runtime.run.end_with_parent import die_with
 from brain_training.blamed import blamed, when
 from brain_training.checkpoint import CheckpointError
 from brain_training.parameter_server.client import Servers

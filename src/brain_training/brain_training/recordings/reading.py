@@ -10,8 +10,8 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_runtime import odometry
-from brain_runtime.images import LensError
+from brain_runtime.contract import odometry
+from brain_runtime.contract.images import LensError
 from brain_sim import robot
 from brain_training.recordings.bags import Bag, RecordingError, opened
 from brain_training.recordings.library import IMAGES, OUTCOMES, SELF, Recording, stamp_of

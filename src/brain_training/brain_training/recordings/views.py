@@ -11,7 +11,7 @@ import numpy as np
 
 from brain_regions.vision.fitting import fitted
 from brain_regions.vision.network import COLUMNS, FOCAL, SLOTS, WIDTH
-from brain_runtime import images
+from brain_runtime.contract import images
 from brain_runtime.command.lacking import lacks
 from brain_sim.camera import SeenObject
 from brain_sim.things import COLORS, SHAPES

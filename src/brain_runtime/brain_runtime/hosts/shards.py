@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes over which one region spreads its network: shard 0 is the region's own, the others are its children.
+
+They are no nodes and have no ports: on the outside there is one region. They have no state of their own worth saving,
+so they are ended by force, with shard 0 by the kernel. Importing this loads no torch.
+"""
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from contextlib import suppress
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brain_runtime.hosts import backends
+from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.run.loop import Loop
+from brain_runtime.run.workload import NEVER, Workload
+from brain_wire.logs import Through
+
+if TYPE_CHECKING:
+    from brain_runtime.hosts.torch_exchange import Exchange
+
+STORE = "store"     # file by which they meet
+FORMING = 120.0     # s that it does at the start, while others import torch
+SOON = 3.0          # s in which the kernel tells of a child whose connections have closed
+
+
+class ShardError(RuntimeError):
+    """A region's other process has ended, stands still, or is another than it should be; says which."""
+
+
+class Shards:
+    """The processes over which a region is spread. They run from :meth:`launch` to :meth:`close`, and anew after it.
+
+    Args:
+        work: ``package.module:function`` that the others run, with their exchange; see
+            :attr:`brain_runtime.contract.region.Region.split`.
+        name: of the region.
+        count: of processes, the region's own among them.
+        backend: of ``torch.distributed``; see :mod:`brain_runtime.hosts.backends`.
+        timeout: how long a step waits for another shard (s).
+    """
+
+    def __init__(self, work: str, name: str, count: int, backend: str = backends.DEFAULT,
+                 timeout: float = backends.TIMEOUT) -> None:
+        self.work, self.name, self.count, self.backend, self.timeout = work, name, count, backend, timeout
+        self._facts = {"code": code_hash(work), "work": work, "size": count, "backend": backend}
+        self._lock = threading.Lock()
+        self._children: _Children | None = None
+        self._exchange: Exchange | None = None
+
+    def launch(self) -> None:
+        """Starts the others, unless they run; they load what they need while this process does.
+
+        Raises:
+            ShardError: they cannot be started.
+        """
+        with self._lock:
+            if self._children is None:
+                self._children = _Children(self)
+                self._end = weakref.finalize(self, self._children.end)
+
+    def exchange(self) -> Exchange:
+        """Returns the exchange by which the shards talk, once all are there.
+
+        Raises:
+            ShardError: one does not come, or runs other code.
+            GroupError: there is no such backend.
+        """
+        if self._exchange is None:
+            self.launch()
+            try:
+                self._exchange = self._formed()
+            except BaseException:
+                self.close()
+                raise
+        return self._exchange
+
+    def _formed(self) -> Exchange:
+        from brain_runtime.hosts.torch_exchange import Exchange, meeting
+
+        children = self._running()
+        store = meeting(children.folder / STORE, self.count)
+        until = time.monotonic() + FORMING
+        while not store.check([f"{rank} is here" for rank in range(1, self.count)]):
+            gone = children.statuses()
+            if gone or time.monotonic() > until:
+                why = _how(*next(iter(gone.items()))) if gone else f"did not come within {FORMING:g} s"
+                rank = next(iter(gone), 1)
+                raise ShardError(f"shard {rank} of {self.name} {why} before it was there; see what it logged")
+            time.sleep(0.05)
+        try:
+            group = backends.backend(self.backend)(store, 0, self.count, timedelta(seconds=FORMING))
+        except RuntimeError as error:
+            if isinstance(error, GroupError):
+                raise
+            raise ShardError(f"the shards of {self.name} find no group: {first_line(error)}") from error
+        exchange = Exchange(group, 0, self.count, self.timeout, self._lost)
+        self._agree(exchange)
+        shutil.rmtree(children.folder, ignore_errors=True)     # by now all have found each other
+        return exchange
+
+    def _agree(self, exchange: Exchange) -> None:
+        with exchange.patiently():
+            told = exchange.facts(self._facts)
+        for rank, known in enumerate(told):
+            odd = sorted(key for key in told[0] if known.get(key) != told[0][key])
+            if odd:
+                raise ShardError(f"shard {rank} of {self.name} differs from shard 0 in "
+                                 + ", ".join(f"{key} ({known.get(key)}, not {told[0][key]})" for key in odd)
+                                 + "; where code was changed while the brain ran, start the region again")
+        exchange.tell(b"all the same")
+
+    def _running(self) -> _Children:
+        if self._children is None:
+            raise ShardError(f"the shards of {self.name} do not run")
+        return self._children
+
+    def processes(self) -> list[int]:
+        """Process numbers, of shards 1 and up."""
+        return self._children.processes() if self._children is not None else []
+
+    def _lost(self, rank: int, error: Exception, waited: bool) -> ShardError:
+        """Makes the error for a shard that does not answer; all others are ended, since a group does without none."""
+        children = self._children
+        if children is None:
+            return ShardError(f"the shards of {self.name} were ended")
+        until, gone = time.monotonic() + (0.0 if waited else SOON), children.statuses()
+        while not gone and time.monotonic() < until:
+            time.sleep(0.02)
+            gone = children.statuses()
+        if gone:
+            rank, status = min(gone.items(), key=lambda one: (one[1] >= 0, one[0]))     # one that was killed, if any
+            found = f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) {_how(rank, status)}"
+        else:
+            found = (f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) did not answer in "
+                     f"time: it stands still, this machine is busy, or what it sends is of another size "
+                     f"({first_line(error)})")
+        self.close()
+        return ShardError(found)
+
+    def close(self) -> None:
+        """Ends the others. A second time nothing."""
+        with self._lock:
+            children, self._children = self._children, None
+            exchange, self._exchange = self._exchange, None
+        if children is not None:
+            self._end.detach()
+            children.end()
+        if exchange is not None:
+            with suppress(RuntimeError):    # nobody is there to take leave of
+                exchange.close()
+
+
+class _Children:
+    """Shards 1 and up. A thread of their own keeps them: the kernel ends them with the thread that started them."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="brain-shards-"))
+        self._names = [f"{shards.name} {rank}" for rank in range(1, shards.count)]
+        self._loop = Loop([Workload(name, (
+            sys.executable, "-m", "brain_runtime.shard_process", "--work", shards.work, "--name", shards.name,
+            "--rank", str(rank), "--size", str(shards.count), "--backend", shards.backend, "--store",
+            str(self.folder / STORE)), restart=NEVER, grace=0.0) for rank, name in enumerate(self._names, 1)],
+            Through(), environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+        self._over, started = threading.Event(), threading.Event()
+        # Not of this object, which would never be let go of.
+        words = (self._loop, started, self._over)
+        self._thread = threading.Thread(target=_keep, args=words, name="shards", daemon=True)
+        self._thread.start()
+        started.wait()
+        self._processes = [self._loop.pid(name) or 0 for name in self._names]
+        if 0 in self._processes:
+            self.end()
+            why = self._loop.fault(self._names[self._processes.index(0)])
+            raise ShardError(f"the shards of {shards.name} cannot be started: {why}")
+
+    def processes(self) -> list[int]:
+        return self._processes
+
+    def statuses(self) -> dict[int, int]:
+        """Exit statuses of those that have ended, by their number."""
+        found = {rank: self._loop.status(name) for rank, name in enumerate(self._names, 1)}
+        return {rank: status for rank, status in found.items() if status is not None}
+
+    def end(self) -> None:
+        """Kills all, those that stand still too, and waits until they have ended."""
+        self._over.set()
+        self._loop.wake()
+        self._thread.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _keep(loop: Loop, started: threading.Event, over: threading.Event) -> None:
+    loop.round(0.0)
+    started.set()
+    loop.run(over)
+
+
+def _how(rank: int, status: int) -> str:
+    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@functools.cache
+def code_hash(work: str) -> str:
+    """Hash of the source of this package and of the one that has ``work``, as it is when it is first asked for."""
+    found = hashlib.sha256()
+    for package in sorted({__name__.partition(".")[0], work.partition(":")[0].partition(".")[0]}):
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            for file in sorted(Path(folder).rglob("*.py")):
+                found.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:16]
