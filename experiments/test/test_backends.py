@@ -15,7 +15,7 @@ from experiments import (backend_complexity, backend_data, backend_ecosystem, ba
 from experiments.outside_peer import NoPeer, OutsidePeer
 
 pytestmark = pytest.mark.slow
-SAVED = Path(__file__).resolve().parents[3] / "results" / "backends.json"
+SAVED = Path(__file__).resolve().parents[2] / "results" / "backends.json"
 
 
 def told(text):

@@ -13,7 +13,7 @@ from experiments import scale_model
 from experiments.scale import ScaleProblem, neighbours
 from experiments.scale import WITHIN
 
-RESULT = Path(__file__).resolve().parents[3] / "results" / "scale.json"
+RESULT = Path(__file__).resolve().parents[2] / "results" / "scale.json"
 
 
 def report(processes, **more):

@@ -7,7 +7,7 @@ import pytest
 
 from experiments import weights
 
-SAVED = Path(__file__).resolve().parents[3] / "results" / "weights.json"
+SAVED = Path(__file__).resolve().parents[2] / "results" / "weights.json"
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def ran(tmp_path):
     for name, mark in MODULES.items():
         text = TESTS.replace("MARKS", f"pytestmark = pytest.mark.{mark}" if mark else "")
         (tmp_path / "src" / f"test_{name}.py").write_text(text.replace("SAID", str(said)).replace("NAME", name))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "BRAIN_TEST_"))}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"],
         cwd=tmp_path, env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True,
@@ -89,7 +89,7 @@ def test_a_piece_goes_on_where_the_last_one_ended(tmp_path):
                                          "def test_it(n):\n    assert n or pathlib.Path('mended').exists()\n")
 
     def piece(minutes):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "BRAIN_TEST_"))}
         return subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "1"], cwd=tmp_path, capture_output=True, text=True,
             env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BRAIN_TEST_PIECE": minutes}, check=False).stdout

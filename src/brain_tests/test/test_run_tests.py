@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "BRAIN_TEST_"))}
     return subprocess.run(["bash", tree / "scripts" / "run_tests.sh", *arguments], env={**environment, "WORKERS": "1"},
                           capture_output=True, text=True)
 
