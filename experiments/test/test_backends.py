@@ -49,6 +49,7 @@ def test_who_is_started_again_with_one_that_is_killed(brain):
     assert found["back"] >= found["still"]["relay"] > 0.0
 
 
+@pytest.mark.extended
 def test_descriptors_are_those_of_the_regions_processes(brain):
     counts = brain.descriptors()
     assert set(counts) == set(toy_brain.TOYS)
@@ -57,6 +58,7 @@ def test_descriptors_are_those_of_the_regions_processes(brain):
     assert min(sockets) >= (1 if brain.host == "zenoh" else len(toy_brain.TOYS))
 
 
+@pytest.mark.extended
 def test_what_is_seen_from_outside(brain):
     found = backend_ecosystem.seen(brain, 1.0)
     assert found["nodes"] == 4 and found["hashes"] and found["decode"] and found["echo"] > 1.0

@@ -31,6 +31,7 @@ def invoke(folder, *options):
                                         str(folder), *options])
 
 
+@pytest.mark.extended
 def test_every_population_has_its_rows_and_everything_can_be_taken_away():
     every = lesions.runs()
     silent = {run.lesion.removesuffix("=silent") for run in every if run.lesion.endswith("=silent")}
@@ -60,6 +61,7 @@ def test_grounds_are_what_they_say():
     assert plain == more[:5]
 
 
+@pytest.mark.extended
 def test_pairs_are_of_the_same_episodes_and_what_was_not_played_is_empty(tmp_path):
     write(tmp_path, Run("", "plain"), [row(n, "success") for n in range(4)])
     write(tmp_path, Run("vision.edges=silent", "plain"), [row(2, "contact"), row(0, "timeout"), row(1, "success")])
@@ -105,6 +107,7 @@ def test_what_was_interrupted_goes_on(tmp_path):
     assert "lexicon=off, language-v1: -50.0 points" in again.stdout
 
 
+@pytest.mark.extended
 def test_a_file_of_other_episodes_is_refused_before_anything_is_played(tmp_path, monkeypatch):
     write(tmp_path, Run("lexicon=off", "plain"), [], split="test")
     monkeypatch.setattr(lesions, "play", lambda *_: pytest.fail("played"))

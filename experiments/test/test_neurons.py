@@ -25,6 +25,7 @@ def start(tmp_path):
         worker.close()
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_all_step_the_same_neurons(start):
     workers = {maker: start(maker) for maker in (*neurons.OURS, "snntorch")}

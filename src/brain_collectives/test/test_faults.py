@@ -15,6 +15,7 @@ SEEN, SHRUNK = 0.5, 2.0     # s, as issue 21 asks; on a machine that is not busy
 
 
 @pytest.mark.slow
+@pytest.mark.extended(*(name for name in COLLECTIVES if name not in ("all_reduce", "large", "barrier", "recv")))
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_rank_that_is_killed_is_named_and_the_rest_goes_on(ranks, name):
     started = ranks(3, "faults.py", name)

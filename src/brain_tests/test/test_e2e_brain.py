@@ -198,7 +198,7 @@ def test_a_plugin_sensor_joins_and_leaves(up):
     up.well()
 
 
-@pytest.mark.extended("language", "camera")
+@pytest.mark.extended("pfc", "language", "camera")
 @pytest.mark.parametrize(("name", "number"), [("vision", signal.SIGKILL), ("pfc", signal.SIGSTOP),
                                               ("language", signal.SIGKILL), ("camera", signal.SIGKILL)])
 def test_said_once_it_is_pursued_although_a_region_dies(up, name, number):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                    "world", "camera")}
 SEED = 3
-SECONDS = 60.0
+SECONDS = 60.0 if "BRAIN_TEST_EXTENDED" in os.environ else 20.0
 PATIENCE = 240.0        # s; only against waiting for ever
 SEARCHING, APPROACHING, REACHED = 1, 2, 3
 
@@ -71,7 +71,7 @@ def overloaded() -> bool:
     return os.getloadavg()[0] > 2 * os.cpu_count()
 
 
-def test_a_minute_of_nonsense_on_everything_ends_nobody(tmp_path):
+def test_nonsense_on_everything_ends_nobody(tmp_path):
     port = free_port()
     router, domain = f"tcp/127.0.0.1:{port}", port % 200
     where = ["--router", router, "--domain", str(domain)]

@@ -43,6 +43,7 @@ def _keeps_its_limits(brain):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+@pytest.mark.extended(*(name for name in REGIONS if name not in ("brainstem", "motor", "vision")))
 @pytest.mark.parametrize("name", REGIONS)
 def test_a_region_that_goes_comes_back_and_the_others_stay(brain, name, number):
     brain.keep_moving()

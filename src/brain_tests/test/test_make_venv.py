@@ -107,6 +107,7 @@ def test_stamp_follows_the_pins_and_the_setup_files(installer: ModuleType, monke
     assert first != installer.stamp_of(tests=False)
 
 
+@pytest.mark.extended
 def test_environment_that_was_moved_is_not_adopted(installer: ModuleType, tmp_path: Path) -> None:
     here = tmp_path / "here"
     installer.make_venv(here)

@@ -144,6 +144,7 @@ def test_teacher_alone_reaches_the_targets():
     assert found["success"] == 1.0 and found["contact"] == 0.0
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
     spiking, ann = weights.load(), weights.load(ann=True)
@@ -155,6 +156,7 @@ def test_shipped_networks_do_on_fresh_rooms_what_their_files_say():
     assert spiking.training["split"] == "train"
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_training_runs_is_the_same_from_a_seed_and_writes_files_that_fit(tmp_path):
     told = []

@@ -39,6 +39,7 @@ def digest(sample) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.extended("language", "vision")
 @pytest.mark.parametrize("name", tasks.names())
 def test_samples_are_the_same_in_another_order_and_in_another_process(name):
     task = made(name)

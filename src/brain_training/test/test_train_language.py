@@ -211,6 +211,7 @@ def test_a_course_goes_on_where_it_stood_and_not_back():
         rest.rows(0)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_quick_run_writes_files_that_load_and_the_same_seed_gives_the_same_weights(tmp_path):
     told, settings = set(), Settings(seed=3, quick=True)
