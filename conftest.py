@@ -231,15 +231,18 @@ def kept(root: Path) -> list[str]:
     for test, took in durations.items():
         name = test if took >= LISTED else f"{test.partition('::')[0]}::(shorter ones)"
         found[name] = round(found.get(name, 0.0) + took, 2)
-    text = json.dumps({"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items()))}, indent=1)
+    figures = {"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items()))}
     (root / ".pytest_cache").mkdir(exist_ok=True)
-    (root / ".pytest_cache" / "tests.json").write_text(text + "\n", encoding="utf-8")
+    (root / ".pytest_cache" / "tests.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     path = root / "results" / "tests.json"
     if os.environ.get("BRAIN_TEST_SAVE"):
-        path.write_text(text + "\n", encoding="utf-8")
+        from brain_runtime.command import saved     # as all that is in that folder
+
+        about = {"name": "tests", **saved.provenance(), "command": "BRAIN_TEST_SAVE=1 make test", "seeds": {}}
+        path.write_text(json.dumps({**about, "figures": figures}, indent=1) + "\n", encoding="utf-8")
     if not path.is_file():
         return []
-    before = json.loads(path.read_text(encoding="utf-8"))
+    before = json.loads(path.read_text(encoding="utf-8"))["figures"]
     new = {name: took for name, took in found.items() if name not in before["tests"] and "(" not in name}
     if sum(new.values()) <= MORE * before["seconds"]:
         return []

@@ -62,7 +62,7 @@ def test_brains_wait_while_colcons_part_runs_and_others_do_not(tmp_path):
 def test_in_order_and_alone(tmp_path):
     (tmp_path / "results").mkdir()
     before = {"seconds": 10.0, "tests": {f"src/test_{name}.py::test_it": 0.6 for name in MODULES if name != "b"}}
-    (tmp_path / "results" / "tests.json").write_text(json.dumps(before))
+    (tmp_path / "results" / "tests.json").write_text(json.dumps({"figures": before}))
     stdout, lines = ran(tmp_path)
     took = json.loads((tmp_path / ".pytest_cache" / "tests.json").read_text())["tests"]
     assert set(took) == {*before["tests"], "src/test_b.py::test_it"} and min(took.values()) >= 0.6
