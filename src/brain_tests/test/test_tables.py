@@ -44,7 +44,8 @@ def test_the_committed_tables_are_those_of_the_results():
 def test_every_result_is_in_a_table():
     found = saved.read(TOP / "results")
     for name, report in found.items():
-        assert report["command"].startswith(("brain ", "BRAIN_TEST_SAVE=1 make")) and report["machine"]["cpu"] and report["date"], name
+        assert report["command"].startswith(("brain ", "BRAIN_TEST_SAVE=1 make")), name
+        assert report["machine"]["cpu"] and report["date"], name
     used = set().union(*map(tables.used, tables.read(TOP / "results").values()))
     assert set(found) == used
 
