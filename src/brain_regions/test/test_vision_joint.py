@@ -89,6 +89,16 @@ def test_a_picture_that_it_is_sure_of_is_told_at_once_as_vision_tells_it():
     assert [now for now, _ in stage.told] == [0.0, 0.05, 0.1, 0.15, 0.2]
 
 
+def test_in_a_picture_of_nothing_it_tells_nothing_and_does_not_fall_silent():
+    stage = Stage(doubt=0.5)
+    for number in range(1, 4):
+        black = make("sensor_msgs/msg/Image", header=make("std_msgs/msg/Header", stamp=time_message(number * PERIOD)),
+                     height=64, width=96, encoding="rgb8", step=288, data=np.zeros(64 * 288, np.uint8))
+        stage.host.publish("camera/image_raw", black)
+        stage.host.advance(PERIOD)
+    assert [kinds(message) for _, message in stage.told] == [[], [], []] and not stage.asked
+
+
 def test_a_hard_picture_is_told_by_the_network_that_was_asked():
     stage = Stage(confidence=1.0)       # its own network tells nothing
     stage.host.join("second", SecondVision("second"), parameters={"confidence": 0.0})

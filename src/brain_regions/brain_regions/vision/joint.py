@@ -138,7 +138,7 @@ class JointVision(Vision):
         return outbox, state
 
     def _objects(self, answer, lens) -> Any:
-        self._looked = self._decode(answer, self._focal(lens)), lens    # told when it is due
+        self._looked = self._decoded(answer, lens), lens    # told when it is due
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 

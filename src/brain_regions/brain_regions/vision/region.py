@@ -170,7 +170,7 @@ class Vision(Trained, Lesionable):
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
         # in a picture of nothing the network has learnt to find nothing in particular
-        outbox = {"objects": self._told([], lens) if self._watch.plain else self._objects(new["u"].T, lens)}
+        outbox = {"objects": self._objects(None if self._watch.plain else new["u"].T, lens)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
@@ -209,9 +209,12 @@ class Vision(Trained, Lesionable):
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _objects(self, answer: np.ndarray, lens: images.Lens) -> Any:
-        return self._told([one for one in self._decode(answer, self._focal(lens)) if one.confidence >= self._least],
-                          lens)
+    def _objects(self, answer: np.ndarray | None, lens: images.Lens) -> Any:
+        return self._told([one for one in self._decoded(answer, lens) if one.confidence >= self._least], lens)
+
+    def _decoded(self, answer: np.ndarray | None, lens: images.Lens) -> list[Found]:
+        """Objects in what the network answered; None stands for a picture of nothing."""
+        return [] if answer is None else self._decode(answer, self._focal(lens))
 
     def _focal(self, lens: images.Lens) -> float:
         """Focal length (px) of a picture of the network's width."""
