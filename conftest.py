@@ -201,8 +201,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if is_worker(config) or not workers:
         return
     if PIECE:
-        terminalreporter.write_line(piece_ended(config.rootpath, len(terminalreporter.stats.get("failed", ())), sum(
-            LEFT in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))))
+        stats = terminalreporter.stats
+        left = sum(LEFT in str(report.longrepr) for report in stats.get("skipped", ()))
+        failed = len([*stats.get("failed", ()), *stats.get("error", ())])
+        terminalreporter.write_line(piece_ended(config.rootpath, failed, left))
     for line in kept(config.rootpath):
         terminalreporter.write_line(line)
     for name, took in seconds.items():

@@ -43,7 +43,7 @@ def modules() -> dict[str, Path]:
     return {".".join(file.relative_to(package).with_suffix("").parts).removesuffix(".__init__"): file
             for package in (*SOURCES.iterdir(), ROOT)
             for file in (package / (EXPERIMENTS.name if package == ROOT else package.name)).rglob("*.py")
-            if EXPERIMENTS / "test" not in file.parents}
+            if not (package == ROOT and "test" in file.parts)}
 
 
 def imports(file: Path, known: set[str], package: str | None) -> set[str]:
@@ -78,8 +78,8 @@ def affected(files: set[str]) -> list[Path] | None:
             packages.add(package)
         elif package is not None and Path(file).name in ("CHANGELOG.rst", "package.xml", "setup.cfg"):
             packages |= {package, "brain_tests"}
-        elif file.startswith(f"{EXPERIMENTS}/"):
-            packages.add(EXPERIMENTS)
+        elif package == EXPERIMENTS.name:
+            packages.add(package)
         elif file.startswith(HARMLESS):
             packages.add("brain_tests")
         elif not (ROOT / file).exists() and file.endswith(".py"):

@@ -11,7 +11,7 @@ import pytest
 
 COLLECTIVES = ["all_reduce", "large", "asynchronous", "broadcast", "reduce", "all_gather", "gather", "scatter",
                "reduce_scatter", "all_to_all", "barrier", "recv"]
-SEEN, SHRUNK = 0.5, 2.0     # s, as issue 21 asks; on a machine that is not busy
+SEEN, SHRUNK = 0.5, 2.0     # s; on a machine that is not busy
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ def script():
     ("src/brain_wire/brain_wire/cdr.py", {"brain_wire/test_peers.py", "brain_runtime/test_zenoh_host.py"}, set()),
     ("src/brain_sim/test/conftest.py", {"brain_sim/test_suite.py"}, {"brain_wire/test_peers.py"}),
     ("experiments/grammar/parser.py", {"grammar/test_grammar.py"}, {"brain_regions/test_language_decode.py"}),
+    ("experiments/placement_plans.yaml", {"test/test_placement.py"}, {"brain_wire/test_peers.py"}),
     ("experiments/scale_model.py", {"test/test_scale.py"}, {"brain_wire/test_peers.py"}),
     ("src/brain_collectives/brain_collectives/checks/rank.py", {"test/test_collectives.py"}, set()),
     ("docs/fleet.md", {"brain_tests/test_docs.py"}, {"brain_wire/test_peers.py"})])

@@ -85,8 +85,10 @@ def test_in_order_and_alone(tmp_path):
 def test_a_piece_goes_on_where_the_last_one_ended(tmp_path):
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
-    (tmp_path / "test_it.py").write_text("import pathlib, pytest\n\n@pytest.mark.parametrize('n', range(5))\n"
-                                         "def test_it(n):\n    assert n or pathlib.Path('mended').exists()\n")
+    (tmp_path / "test_it.py").write_text(
+        "import pathlib, pytest\n\n@pytest.fixture\ndef there():\n    assert pathlib.Path('mended').exists()\n\n"
+        "@pytest.mark.parametrize('n', range(5))\ndef test_it(n):\n"
+        "    assert n or pathlib.Path('mended').exists()\n\ndef test_fixture(there):\n    pass\n")
 
     def piece(minutes):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "BRAIN_TEST_"))}
@@ -94,8 +96,8 @@ def test_a_piece_goes_on_where_the_last_one_ended(tmp_path):
             [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "1"], cwd=tmp_path, capture_output=True, text=True,
             env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "BRAIN_TEST_PIECE": minutes}, check=False).stdout
 
-    assert "5 tests are left for the next piece, and 0 have failed" in piece("0")
-    assert "0 tests are left for the next piece, and 1 have failed" in (said := piece("60")) and "4 passed" in said
+    assert "6 tests are left for the next piece, and 0 have failed" in piece("0")
+    assert "0 tests are left for the next piece, and 2 have failed" in (said := piece("60")) and "4 passed" in said
     (tmp_path / "mended").touch()
-    assert "that was the last piece" in (said := piece("60")) and "1 passed" in said
-    assert "5 passed" in piece("60"), "after the last piece the first one begins"
+    assert "that was the last piece" in (said := piece("60")) and "2 passed" in said
+    assert "6 passed" in piece("60"), "after the last piece the first one begins"

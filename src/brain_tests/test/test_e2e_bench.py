@@ -1,21 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`brain bench`: that it measures what it says; how fast this machine is, no test asks."""
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from brain_tests.bench_command import bench
+
 pytestmark = pytest.mark.slow
-
-
-def bench(*arguments):
-    done = subprocess.run([sys.executable, "-m", "brain", "bench", *arguments, "--json"],
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert done.returncode in (0, 1) and done.stdout, done.stderr
-    return json.loads(done.stdout), done.returncode == 0
 
 
 def test_round_trips_of_both_sizes_beside_the_bare_wire():
