@@ -2,6 +2,7 @@
 """The loop with what is wanted changing, and with trees of processes; see test_supervisor.py for the rest."""
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -77,6 +78,20 @@ def test_who_waits_is_woken_at_once(loop):
     loop.round()
     threading.Timer(0.1, loop.wake).start()
     loop.round(600.0)       # the test would be cut off
+
+
+def test_loops_that_have_ended_leave_no_descriptors():
+    def opened() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = opened()
+    for _ in range(20):
+        one = Loop([Workload("a", ("true",), restart=NEVER)], Through())
+        until(lambda one=one: one.over("a"), one.round)
+        one.stop()
+    del one
+    assert opened() <= before + 1
 
 
 def below(folder: Path, script: str) -> Below:

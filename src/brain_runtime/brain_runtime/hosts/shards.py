@@ -203,8 +203,10 @@ class _Children:
 
 
 def _keep(loop: Loop, started: threading.Event, over: threading.Event) -> None:
-    loop.round(0.0)
-    started.set()
+    try:
+        loop.round(0.0)
+    finally:
+        started.set()
     loop.run(over)
 
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -75,6 +76,8 @@ class Loop:
         self._all: dict[str, _Process] = {}
         self._now, self._ending = 0.0, False
         self._woken, self._waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        for descriptor in (self._woken, self._waking):      # not when it has ended: it may still be woken
+            weakref.finalize(self, os.close, descriptor)
         self._last_round: float | None = None
         self.want(workloads)
 
