@@ -365,7 +365,10 @@ def test_what_was_ordered_outlives_a_crash_where_somebody_starts_it_again(stage,
     assert wheel[-1].confidence == 0.0 and stage.ended() is None and state(stage) == "finalized"
     crash()
     is_now("finalized", "ended by order; `brain start mirror` begins it")
-    assert not change(stage, label="activate") and not wheel
+    assert not change(stage, label="activate")
+    # No step, that is. By DDS the last word of a process before may come seconds after it was said: it meets readers
+    # that do not know its writer yet, and is sent again with the writer's next heartbeat.
+    assert not any(one.confidence for one in wheel)
     assert change(stage, label="configure")     # it begins in the same process, and activates itself
     is_now("active")
     stage.until(lambda: wheel and wheel[-1].confidence == 1.0)
