@@ -21,7 +21,7 @@ from brain.cli import app
 from brain_fleet.belonging.authority import Refusal
 from brain_fleet.belonging.consent import Consent, ConsentProblem, NoConsent
 from brain_fleet.belonging.credentials import read_pair
-from brain_fleet.belonging.leaving import Leaving, NotSent, send
+from brain_fleet.belonging.upload import NotSent, Uploads, send
 from brain_fleet.belonging.names import GO
 from brain_fleet.belonging.visit import _showing
 from brain_fleet.blobs.carry import CLIPS
@@ -76,7 +76,7 @@ def test_nothing_leaves_without_consent_and_each_that_does_is_written_down(stage
 
 
 def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
-    owner, leaving = Consent(stage.folder), Leaving(stage.folder, stage.file, stage.cloud)
+    owner, leaving = Consent(stage.folder), Uploads(stage.folder, stage.file, stage.cloud)
     owner.decide("pictures", True, daily=1_500_000, keep=1.0)
 
     def hand_in(name: str, **more) -> object:
@@ -90,7 +90,7 @@ def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
         hand_in("d")    # what the cloud has refused counts: it may have left
     assert [line["state"] for line in owner.lines()] == ["refused", "broken", "left", "left"]
     stage.clock.off = 2 * 86400.0
-    stage.depot.tidy()
+    stage.uploads.tidy()
     assert list(stage.kept.iterdir()) == []
     # The same file again is not kept twice, and what came in half not at all.
     owner.decide("pictures", True, daily=10**9)
@@ -100,11 +100,11 @@ def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
     assert len(list(stage.kept.glob("*.data"))) == 1
     (stage.kept / "x.1.part").write_bytes(b"half")      # of the release before, which began anew each time
     (stage.kept / "y.data").write_bytes(b"told of by nobody")
-    stage.depot.tidy()
+    stage.uploads.tidy()
     assert len(list(stage.kept.iterdir())) == 2
     half = stage.kept / f"{'e' * 64}.part"
     half.write_bytes(b"half")
-    stage.depot.tidy()
+    stage.uploads.tidy()
     assert not half.exists()    # by a clock that is two days on, no piece of it has come for a day
     stage.authority.revoke("robot1", "ann")
     with pytest.raises(NotSent):
@@ -115,7 +115,7 @@ def test_a_quota_holds_at_both_ends_and_what_is_old_is_deleted(stage, tmp_path):
 def test_a_link_that_ends_and_a_file_that_does_not_read_let_nothing_leave(stage, tmp_path):
     owner = Consent(stage.folder)
     owner.decide("pictures", True)
-    with Leaving(stage.folder, stage.file, "tls/localhost:1") as leaving:
+    with Uploads(stage.folder, stage.file, "tls/localhost:1") as leaving:
         with pytest.raises(NotSent, match="no cloud at tls/localhost:1"):
             leaving.send("pictures", picture(tmp_path))
         assert owner.lines()[0]["state"] == "broken"
@@ -133,12 +133,12 @@ def test_a_file_that_had_come_in_part_goes_on_over_either_way(stage, tmp_path):
     file = picture(tmp_path, size=3 * PIECE)
     data = file.read_bytes()
     name, about = hashlib.sha256(data).hexdigest(), {"kind": "recordings", "name": "a.mcap", "days": 2}
-    assert stage.depot.take("robot1", f"sha256:{name}", 0, len(data), data[:PIECE], about) == {"have": PIECE}
-    stage.depot.tidy()      # it is not too old
-    pieces, take = [], stage.depot.take
-    stage.depot.take = lambda robot, digest, offset, size, piece, told: (
+    assert stage.uploads.take("robot1", f"sha256:{name}", 0, len(data), data[:PIECE], about) == {"have": PIECE}
+    stage.uploads.tidy()      # it is not too old
+    pieces, take = [], stage.uploads.take
+    stage.uploads.take = lambda robot, digest, offset, size, piece, told: (
         pieces.append((offset, len(piece))), take(robot, digest, offset, size, piece, told))[1]
-    with Leaving(stage.folder, stage.file, stage.cloud) as leaving:
+    with Uploads(stage.folder, stage.file, stage.cloud) as leaving:
         assert leaving.send("recordings", file)["until"] > time.time() + 86400.0
     assert pieces == [(0, 0), (PIECE, PIECE), (2 * PIECE, PIECE)]
     told = json.loads((stage.kept / f"{name}.json").read_text())
@@ -148,21 +148,21 @@ def test_a_file_that_had_come_in_part_goes_on_over_either_way(stage, tmp_path):
     (stage.kept / f"{name}.data").rename(stage.kept / f"{name}.part")
     with (stage.kept / f"{name}.part").open("rb+") as part:
         part.truncate(PIECE)
-    stage.depot.tidy()
+    stage.uploads.tidy()
     question, gone = {**about, "bytes": len(data), "sha256": name}, []
     with pytest.raises(Refusal, match=f"{len(data) - 70_000} of its {len(data)} bytes have not come"):
-        stage.depot.take_in("robot1", question, io.BytesIO(data[:70_000]), lambda: gone.append(True))
-    assert stage.depot.take_in("robot1", question, io.BytesIO(data), lambda: gone.append(True))["kept"]
+        stage.uploads.take_in("robot1", question, io.BytesIO(data[:70_000]), lambda: gone.append(True))
+    assert stage.uploads.take_in("robot1", question, io.BytesIO(data), lambda: gone.append(True))["kept"]
     assert (stage.kept / f"{name}.data").read_bytes() == data and len(gone) == 2
-    assert stage.depot.take_in("robot1", question, io.BytesIO(b""), lambda: gone.append(True))["kept"]
+    assert stage.uploads.take_in("robot1", question, io.BytesIO(b""), lambda: gone.append(True))["kept"]
     assert len(gone) == 2       # it is there already
     with pytest.raises(Refusal, match="is something else"):
-        stage.depot.take_in("robot1", {**question, "sha256": "0" * 64, "bytes": 4}, io.BytesIO(b"liar"), lambda: None)
+        stage.uploads.take_in("robot1", {**question, "sha256": "0" * 64, "bytes": 4}, io.BytesIO(b"liar"), lambda: None)
     with pytest.raises(Refusal, match="days must be told of a file"):
-        stage.depot.take_in("robot1", {name: value for name, value in question.items() if name != "days"},
-                            io.BytesIO(data), lambda: None)
+        stage.uploads.take_in("robot1", {name: value for name, value in question.items() if name != "days"},
+                              io.BytesIO(data), lambda: None)
     empty = picture(tmp_path, "empty", 0)
-    with Leaving(stage.folder, stage.file, stage.cloud) as leaving:
+    with Uploads(stage.folder, stage.file, stage.cloud) as leaving:
         assert leaving.send("recordings", empty)["until"]
         del stage.serving.collections[CLIPS]
         with pytest.raises(NotSent, match="takes no pictures in; start it with --pictures"):
@@ -229,13 +229,13 @@ def test_what_the_release_before_has_kept_is_kept_on_and_deleted_when_its_time_i
     (stage.kept / f"{name}.json").write_text(json.dumps({
         "kind": "pictures", "name": "a.png", "bytes": len(data), "robot": "robot1", "until": time.time() + 86400.0}))
     (stage.kept / f"{'0' * 64}.140234.part").write_bytes(b"half")
-    stage.depot.tidy()
+    stage.uploads.tidy()
     assert sorted(path.suffix for path in stage.kept.iterdir()) == [".data", ".json"]
-    found = stage.depot.take("robot1", f"sha256:{name}", 0, len(data), b"", {"kind": "pictures", "name": "a.png",
-                                                                             "days": 30})
+    found = stage.uploads.take("robot1", f"sha256:{name}", 0, len(data), b"", {"kind": "pictures", "name": "a.png",
+                                                                               "days": 30})
     assert found["have"] == len(data) and found["until"] < time.time() + 2 * 86400.0
     stage.clock.off = 2 * 86400.0
-    stage.depot.tidy()
+    stage.uploads.tidy()
     assert list(stage.kept.iterdir()) == []
 
 
@@ -246,5 +246,5 @@ def test_only_the_owners_command_writes_the_owners_answer():
         return {path.name for path in package.rglob("*.py") if re.search(pattern, path.read_text("utf-8"))}
 
     assert files(r"\.decide\(") == {"owner_verbs.py"}
-    assert files(r"\.hand_in\(") == {"leaving.py", "participant.py"}     # pictures, and weights
-    assert files(r"Carrier\(.*CLIPS") == {"leaving.py"}
+    assert files(r"\.hand_in\(") == {"upload.py", "participant.py"}     # pictures, and weights
+    assert files(r"Carrier\(.*CLIPS") == {"upload.py"}

@@ -21,9 +21,8 @@ from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.statement import state
 from brain_fleet.models.trial import Expected, Goal
-from brain_fleet.processes.settings import FROM_CLOUD
 from brain_fleet.state import goals as kept_goals
-from brain_fleet.state.desired import Desired, hear
+from brain_fleet.state.desired import FROM_CLOUD, Desired, hear
 from brain_fleet.store import Store
 from brain_regions.motor import weights
 from brain_wire.router import free_port

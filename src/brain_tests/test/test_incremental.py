@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import pytest
 
-from brain_fleet.belonging.handed_in import unsent
+from brain_fleet.belonging.upload import unsent
 from brain_fleet.federated.plan import plan
 from brain_fleet.federated.rounds import Rounds, Task
 from brain_fleet.federated.weights import pack

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 from brain_fleet.belonging.authority import HOURS, Authority, Refusal
-from brain_fleet.belonging.depot import Depot
 from brain_fleet.belonging.door import Door, DoorProblem
+from brain_fleet.belonging.uploads import Uploads
 from brain_fleet.belonging.visit import Refused, door_of
 from brain_fleet.blobs.carry import CLIPS
 from brain_fleet.processes.cloud import Cloud
@@ -85,9 +85,9 @@ class Belonging:
         except OSError as error:
             raise FormProblem(f"{error.filename} cannot be read: {error.strerror}") from None
 
-    def takes_clips(self, depot: Depot) -> None:
+    def takes_clips(self, uploads: Uploads) -> None:
         """Robots may hand clips in from now on."""
-        self._cloud.blobs.collections[CLIPS] = depot
+        self._cloud.blobs.collections[CLIPS] = uploads
 
     def tokens(self) -> list[dict[str, Any]]:
         """Robots that were given a token, and have not come yet."""
@@ -154,10 +154,11 @@ def opened(belonging: Belonging, endpoints: list[str], door: str | None, picture
         over = threading.Event()
         ending.callback(over.set)
         threading.Thread(target=_watch, args=(authority, over), name="watch", daemon=True).start()
-        depot = ending.enter_context(contextlib.closing(Depot(pictures, most, told=belonging.event))) if most else None
-        if depot is not None:
-            belonging.takes_clips(depot)
-        ending.enter_context(contextlib.closing(Door(authority, places, None if depot is None else depot.take_in)))
+        uploads = None
+        if most:
+            uploads = ending.enter_context(contextlib.closing(Uploads(pictures, most, told=belonging.event)))
+            belonging.takes_clips(uploads)
+        ending.enter_context(contextlib.closing(Door(authority, places, None if uploads is None else uploads.take_in)))
         log.info("robots enrol, and have certificates renewed, at %s", ", ".join(
             f"{host} port {port}" for host, port in places))
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``brain fleet consent`` and ``upload``: what a robot's owner does, on the robot; ``clips``: what came of it."""
+"""``brain fleet consent`` and ``upload``: what a robot's owner does, on the robot."""
 from __future__ import annotations
 
 import getpass
@@ -62,9 +62,8 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
            folder: EdgeFolder = FOLDER / "edge", as_json: Json = False) -> None:
     """Hands a picture or a recording of this robot to its cloud, where the owner has consented. Run it on the robot."""
     from brain_fleet.belonging.consent import ConsentProblem, NoConsent
-    from brain_fleet.belonging.handed_in import remember, unsent
-    from brain_fleet.belonging.leaving import Leaving, NotSent
     from brain_fleet.belonging.names import FILE
+    from brain_fleet.belonging.upload import NotSent, Uploads, remember, unsent
     from brain_fleet.belonging.visit import Refused, door_of
     from brain_fleet.processes.settings import CLOUD_AT
     from brain_security.certificates import CertificateError
@@ -81,11 +80,11 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
         at = cloud or CLOUD_AT.replace("tcp/", "tls/")
         host, port = door_of(at, door)
         files = unsent(file) if file.is_dir() else [file]
-        with Leaving(folder, credentials, at if cloud or door is None else f"tls/{host}:{port - 1}") as leaving:
+        with Uploads(folder, credentials, at if cloud or door is None else f"tls/{host}:{port - 1}") as uploads:
             for one in files:
                 if file.is_dir() and not one.exists():
                     continue        # who collects has just let it go
-                found = dict(leaving.send(kind, one))
+                found = dict(uploads.send(kind, one))
                 if file.is_dir():
                     remember(file, one.name)
                     left += 1
@@ -97,23 +96,6 @@ def upload(file: Annotated[Path, typer.Argument(help="A picture, or a recording;
         tell_json({**found, "clips": left}) if as_json else tell(f"{left} clips are with the cloud")
         return
     tell_json(found) if as_json else tell(f"{file.name} is with the cloud")
-
-
-def clips(into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Where the list is, clips.txt, and links to "
-                                             "the clips.")] = FOLDER / "cloud" / "clips",
-          folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Of the cloud.")] = FOLDER / "cloud",
-          as_json: Json = False) -> None:
-    """Lists the hard clips that robots have handed in, for trainings. Run it where the cloud is, again and again."""
-    from brain_fleet.belonging.handed_in import LIST, gather
-
-    into, folder = into.expanduser(), folder.expanduser()
-    if not folder.is_dir():
-        fail(f"there is no folder {folder}; name that of the cloud with --folder")
-    try:
-        new = gather(folder / "pictures", into, lambda text: tell(f"left out: {text}", err=True))
-    except OSError as error:
-        fail(f"cannot use {error.filename or into}: {error.strerror or error}")
-    tell_json({"list": str(into / LIST), "new": new}) if as_json else tell(f"{len(new)} new clips in {into / LIST}")
 
 
 def _user() -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 import zenoh
 
-from brain_fleet.processes.orders import ANSWER
-from brain_fleet.processes.settings import CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused, remedy
+from brain_fleet.processes.settings import ANSWER, CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused, remedy
 from brain_fleet.schema import FormProblem, read_json
 from brain_security.fleet_keys import orders
 from brain_wire import NoRouter, Session, open_session

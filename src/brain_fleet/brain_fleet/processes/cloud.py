@@ -23,9 +23,9 @@ from brain_fleet.messages.reception import Desk, Reception
 from brain_fleet.messages.tally import Tally
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
-from brain_fleet.processes.settings import FROM_CLOUD, software
+from brain_fleet.processes.settings import software
 from brain_fleet.state import events
-from brain_fleet.state.desired import Desired, hear
+from brain_fleet.state.desired import FROM_CLOUD, Desired, hear
 from brain_fleet.store import Store, StoreProblem
 from brain_security.fleet_keys import CLOUD, alive, down, robot_of, up
 from brain_wire import Session

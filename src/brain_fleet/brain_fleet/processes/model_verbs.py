@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Callable
+from typing import Annotated, Any
 
 import typer
 
-from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.options import CloudAt, FleetSecure, Watch
+from brain_fleet.processes.with_cloud import REFRESH, look, with_cloud
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
-Ask = Callable[[str | None, Path | None, Callable[[Any], None]], None]
-Look = Callable[[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], Any], bool, bool], None]
-REFRESH = 1.0       # s between two looks of --watch
-Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 Weights = Annotated[Path, typer.Argument(help="Weights, safetensors.", metavar="FILE")]
 Region = Annotated[str | None, typer.Option(metavar="REGION", help="Whose weights they are. Default: what the file "
                                             "says.")]
@@ -30,120 +27,120 @@ Expect = Annotated[float | None, typer.Option(min=0.1, max=1.0, metavar="SHARE",
                                               "without it. Default: as measured.")]
 ENDED = ("done", "rolled_back", "replaced")
 
+models = typer.Typer(help="Show the models that the cloud has, and how they are rolled out; add or remove one.",
+                     invoke_without_command=True)
 
-def add_verbs(app: typer.Typer, ask_cloud: Ask, look: Look) -> None:
-    """Adds the verbs to ``brain fleet``."""
-    models = typer.Typer(help="Show the models that the cloud has, and how they are rolled out; add or remove one.",
-                         invoke_without_command=True)
-    app.add_typer(models, name="models")
 
-    @models.callback()
-    def show(context: typer.Context, watch: Watch = False, as_json: Json = False, cloud: CloudAt = None,
-             secure: FleetSecure = None) -> None:
-        """Shows the models that the cloud has, and how they are rolled out; or adds one."""
-        from brain_fleet.processes.model_tables import models_table
+@models.callback()
+def show(context: typer.Context, watch: Watch = False, as_json: Json = False, cloud: CloudAt = None,
+         secure: FleetSecure = None) -> None:
+    """Shows the models that the cloud has, and how they are rolled out; or adds one."""
+    from brain_fleet.processes.model_tables import models_table
 
-        if context.invoked_subcommand is None:
-            ask_cloud(cloud, secure, lambda ask: look(lambda: ask("models"), models_table, watch, as_json))
+    if context.invoked_subcommand is None:
+        with_cloud(cloud, secure, lambda ask: look(lambda: ask("models"), models_table, watch, as_json))
 
-    @models.command()
-    def add(file: Weights, region: Region = None, card: Card = None, evaluation: Evaluation = None,
-            as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-        """Adds a model: its file, its card and its evaluation, signed with the key of --secure.
 
-        What had come before the link was cut need not be sent again.
-        """
-        from brain_fleet.models.model_file import ModelProblem
-        from brain_fleet.models.statement import state
+@models.command()
+def add(file: Weights, region: Region = None, card: Card = None, evaluation: Evaluation = None,
+        as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Adds a model: its file, its card and its evaluation, signed with the key of --secure.
 
+    What had come before the link was cut need not be sent again.
+    """
+    from brain_fleet.models.model_file import ModelProblem
+    from brain_fleet.models.statement import state
+
+    try:
+        model = _read(file)
+        whose = region or model.metadata.get("region")
+        if whose is None:
+            fail(f"{file} does not say whose weights they are; name the region with --region", 2)
+        texts = _text(card, "") or model.metadata.get("card", ""), _evaluation(evaluation, model.metadata)
+    except ModelProblem as problem:
+        fail(str(problem))
+    except OSError as error:
+        fail(f"cannot read {error.filename}: {error.strerror or error}")
+
+    def work(ask: Any) -> None:
         try:
-            model = _read(file)
-            whose = region or model.metadata.get("region")
-            if whose is None:
-                fail(f"{file} does not say whose weights they are; name the region with --region", 2)
-            texts = _text(card, "") or model.metadata.get("card", ""), _evaluation(evaluation, model.metadata)
+            record = state(model.digest, whose, model.size, *texts, ask.credentials)
         except ModelProblem as problem:
             fail(str(problem))
-        except OSError as error:
-            fail(f"cannot read {error.filename}: {error.strerror or error}")
+        began = _send(ask, file, model.digest, model.size, as_json)
+        stated = ask("model_add", record=record)
+        if as_json:
+            tell_json({**stated, "sent": model.size - began, "signed": bool(record["signature"])}, None)
+            return
+        tell(f"model {model.digest} for {whose}: {model.size} bytes"
+             + (f", of which {began} were there" if began else "")
+             + ("" if record["signature"] else "; not signed, since this fleet has no keys"))
 
-        def work(ask: Any) -> None:
-            try:
-                record = state(model.digest, whose, model.size, *texts, ask.credentials)
-            except ModelProblem as problem:
-                fail(str(problem))
-            began = _send(ask, file, model.digest, model.size, as_json)
-            stated = ask("model_add", record=record)
-            if as_json:
-                tell_json({**stated, "sent": model.size - began, "signed": bool(record["signature"])}, None)
-                return
-            tell(f"model {model.digest} for {whose}: {model.size} bytes"
-                 + (f", of which {began} were there" if began else "")
-                 + ("" if record["signature"] else "; not signed, since this fleet has no keys"))
+    with_cloud(cloud, secure, work)
 
-        ask_cloud(cloud, secure, work)
 
-    @models.command()
-    def remove(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-        """Removes a model from the cloud, one that no order wants and no roll-back would go back to.
+@models.command()
+def remove(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Removes a model from the cloud, one that no order wants and no roll-back would go back to.
 
-        Robots that have it let go of it when they need the room.
-        """
+    Robots that have it let go of it when they need the room.
+    """
 
-        def work(ask: Any) -> None:
-            found = ask("model_remove", model=model)
-            if as_json:
-                tell_json(found)
-                return
-            tell(f"removed model {found['digest']} for {found['region']}")
+    def work(ask: Any) -> None:
+        found = ask("model_remove", model=model)
+        if as_json:
+            tell_json(found)
+            return
+        tell(f"removed model {found['digest']} for {found['region']}")
 
-        ask_cloud(cloud, secure, work)
+    with_cloud(cloud, secure, work)
 
-    @models.command(name="show")
-    def show_one(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-        """Shows a model's card and its evaluation, and who has signed them."""
 
-        def work(ask: Any) -> None:
-            found = ask("model", model=model)
-            if as_json:
-                tell_json(found)
-                return
-            tell(f"{found['digest']} for {found['region']}, {found['size']} bytes, added {found['added']} by "
-                 f"{found['person']}, " + (f"signed by {found['signer']}" if found["signer"] else "not signed"))
-            for part in ("card", "evaluation"):
-                tell(f"\n{part}:\n{found[part]}" if found[part] else f"\n{part}: none")
+@models.command(name="show")
+def show_one(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Shows a model's card and its evaluation, and who has signed them."""
 
-        ask_cloud(cloud, secure, work)
+    def work(ask: Any) -> None:
+        found = ask("model", model=model)
+        if as_json:
+            tell_json(found)
+            return
+        tell(f"{found['digest']} for {found['region']}, {found['size']} bytes, added {found['added']} by "
+             f"{found['person']}, " + (f"signed by {found['signer']}" if found["signer"] else "not signed"))
+        for part in ("card", "evaluation"):
+            tell(f"\n{part}:\n{found[part]}" if found[part] else f"\n{part}: none")
 
-    @app.command()
-    def rollout(model: Model, canary: Canary = 1, on: On = None, robots: Robots = None, goals: Goals = 10,
-                expect: Expect = None,
-                now: Annotated[bool, typer.Option("--now", help="Also while a goal is being pursued.")] = False,
-                watch: Annotated[bool, typer.Option("--watch", help="Go on until it has ended; status 1 where it was "
-                                                    "taken back.")] = False,
-                as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-        """Rolls a model out: to a few robots, and to the others once these have reached their goals with it.
+    with_cloud(cloud, secure, work)
 
-        It is taken back by itself where they do worse than before, or a region fails with it.
-        """
-        more = {"robots": robots} if robots else {}
 
-        def work(ask: Any) -> None:
-            found = ask("rollout", model=model, canary=canary, on=on or [], goals=goals, expect=expect,
-                        when="now" if now else "idle", **more)
-            _follow(ask, found, watch, as_json)
+def rollout(model: Model, canary: Canary = 1, on: On = None, robots: Robots = None, goals: Goals = 10,
+            expect: Expect = None,
+            now: Annotated[bool, typer.Option("--now", help="Also while a goal is being pursued.")] = False,
+            watch: Annotated[bool, typer.Option("--watch", help="Go on until it has ended; status 1 where it was "
+                                                "taken back.")] = False,
+            as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Rolls a model out: to a few robots, and to the others once these have reached their goals with it.
 
-        ask_cloud(cloud, secure, work)
+    It is taken back by itself where they do worse than before, or a region fails with it.
+    """
+    more = {"robots": robots} if robots else {}
 
-    @app.command()
-    def rollback(region: Annotated[str | None, typer.Argument(help="Whose model. Default: what was rolled out last.")
-                                   ] = None,
-                 watch: Annotated[bool, typer.Option("--watch", help="Go on until all robots have said that it is.")
-                                  ] = False,
-                 as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-        """Takes a roll-out back, also one that is done: its robots get at once what they had before."""
-        which = {} if region is None else {"region": region}
-        ask_cloud(cloud, secure, lambda ask: _follow(ask, ask("rollback", **which), watch, as_json, back=True))
+    def work(ask: Any) -> None:
+        found = ask("rollout", model=model, canary=canary, on=on or [], goals=goals, expect=expect,
+                    when="now" if now else "idle", **more)
+        _follow(ask, found, watch, as_json)
+
+    with_cloud(cloud, secure, work)
+
+
+def rollback(region: Annotated[str | None, typer.Argument(help="Whose model. Default: what was rolled out last.")
+                               ] = None,
+             watch: Annotated[bool, typer.Option("--watch", help="Go on until all robots have said that it is.")
+                              ] = False,
+             as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
+    """Takes a roll-out back, also one that is done: its robots get at once what they had before."""
+    which = {} if region is None else {"region": region}
+    with_cloud(cloud, secure, lambda ask: _follow(ask, ask("rollback", **which), watch, as_json, back=True))
 
 
 def _follow(ask: Any, found: dict[str, Any], watch: bool, as_json: bool, back: bool = False) -> None:

@@ -16,4 +16,5 @@ FleetSecure = Annotated[Path | None, typer.Option(
 CloudAt = Annotated[str | None, typer.Option(
     "--cloud", metavar="ENDPOINT", envvar="BRAIN_CLOUD", help="Where the cloud is, as tcp/192.168.1.5:7460. Default: "
     "port 7460 of this machine.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 Metrics = Annotated[str | None, typer.Option("--metrics", metavar="[HOST:]PORT", help=HELP)]

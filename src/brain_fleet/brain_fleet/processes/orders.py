@@ -23,7 +23,7 @@ from brain_fleet.messages.outbox import OutboxFull
 from brain_fleet.messages.pace import Bucket
 from brain_fleet.processes import model_orders
 from brain_fleet.processes.cloud import SILENT, Cloud
-from brain_fleet.processes.settings import software
+from brain_fleet.processes.settings import ANSWER, software
 from brain_fleet.schema import FormProblem, check, read_json
 from brain_fleet.state import events
 from brain_fleet.state.kinds import EFFECTIVE
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 WAITING = 16            # orders of one person
 LONGEST = 2**20         # bytes of an order, and of what goes with it
-ANSWER = 12 * 2**20     # bytes of an answer
 LINES = 1000            # events in an answer
 LONGEST_NAME = 80       # characters of a person's
 REFUSALS, BURST = 0.1, 100.0    # refused orders a second that are written down, and at once

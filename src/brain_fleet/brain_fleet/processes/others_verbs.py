@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs of ``brain fleet`` that other packages add, by entry points of the group ``brain.fleet.commands``.
 
-A robot has this package without a simulator or training; what needs these is in a package above it, and is found by
-name. A verb is imported when it is called, or its help is shown.
+A robot has this package without the cloud's, a simulator or training; what needs these is in a package above it, and is
+found by name. A verb is imported when it is called, or its help is shown.
 """
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from brain_wire.moved_modules import without_gone
 
 GROUP = "brain.fleet.commands"
 # by verb the package that has it, for who has not installed that
-KNOWN = {"collect": "brain_training", "demo": "brain_training", "incremental": "brain_training"}
+KNOWN = {"collect": "brain_training", "demo": "brain_training", "incremental": "brain_training",
+         **dict.fromkeys(("accept", "apply", "clips", "costs", "delete", "enroll", "jobs", "learning", "logs", "models",
+                          "monitoring", "plan", "revoke", "rollback", "rollout"), "brain_fleet")}
 
 
 class FleetVerbs(TyperGroup):
@@ -58,6 +60,8 @@ def _missing(name: str) -> Any:
 
 
 def _command(name: str, verb: Any) -> Any:
+    if isinstance(verb, typer.Typer):
+        return typer.main.get_command(verb)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     alone.command(name, context_settings=getattr(verb, "context_settings", None))(verb)
     return typer.main.get_command(alone)

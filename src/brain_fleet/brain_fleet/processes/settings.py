@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from brain_fleet.messages.outbox import Stream
-from brain_fleet.state import desired, held
+from brain_fleet.state import held
 from brain_wire import NoRouter
 from brain_wire.shared_memory import UNSHARED
 
@@ -17,8 +17,8 @@ TOKEN_VARIABLE = "BRAIN_FLEET_TOKEN"
 
 # Of a robot: what is done about what is wanted, how goals end, what has happened. Those leave room for reports.
 FROM_ROBOT = (Stream(held.REPORTS, 1, 0.9), Stream(held.GOALS, 2, 0.7), Stream(held.EVENTS, 5, 0.5))
-FROM_CLOUD = (Stream(desired.STREAM, 0),)
 
+ANSWER = 12 * 2**20     # bytes of the cloud's answer to a person
 LARGEST = 16 * 2**20    # bytes; Zenoh puts nothing larger together
 # Other machines are told, so there is no memory to share.
 ZENOH = {"transport/link/rx/max_message_size": LARGEST, **UNSHARED}

@@ -1,60 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``brain fleet``: what a person asks the cloud, and orders of it."""
+"""``brain fleet``: what is asked on a robot and of its cloud. What is ordered of a cloud is added by its package."""
 from __future__ import annotations
 
-import math
-import time
 from pathlib import Path
-from typing import Annotated, Any, Callable
+from typing import Annotated, Any
 
 import typer
 
-from brain_fleet.belonging.owner_verbs import clips, consent, upload
-from brain_fleet.placement.verbs import costs, plan
+from brain_fleet.belonging.owner_verbs import consent, upload
 from brain_fleet.processes.audit_verb import audit
 from brain_fleet.processes.learn_verb import learn
-from brain_fleet.processes.model_verbs import add_verbs
-from brain_fleet.processes.monitoring_verb import monitoring
-from brain_fleet.processes.options import CloudAt, FleetSecure
+from brain_fleet.processes.options import CloudAt, FleetSecure, Watch
 from brain_fleet.processes.others_verbs import FleetVerbs
 from brain_fleet.processes.second_verb import second
-from brain_fleet.processes.with_cloud import with_cloud as _ask
-from brain_runtime.command.options import Json, fail, tell, tell_json
-
-REFRESH = 1.0       # s between two pictures of --watch
-Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
-File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
+from brain_fleet.processes.with_cloud import check_robot, look, with_cloud
+from brain_runtime.command.options import Json, fail
 
 app = typer.Typer(cls=FleetVerbs, help="Ask the cloud of a fleet, and order what is wanted of its robots.",
                   no_args_is_help=True)
-
-
-def _look(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], Any], watch: bool, as_json: bool
-          ) -> None:
-    """Shows something once, or again and again."""
-    from brain_runtime.command.terminal import Terminal
-
-    console = Terminal()
-    if not watch:
-        found = look()
-        tell_json(found) if as_json else console.print(show(found), soft_wrap=False)
-        return
-    if as_json:
-        while True:
-            tell_json(look(), None)
-            time.sleep(REFRESH)
-    from rich.live import Live
-
-    with Live(show(look()), console=console, auto_refresh=False, screen=False) as live:
-        while True:
-            time.sleep(REFRESH)
-            live.update(show(look()), refresh=True)
-
-
-def _check_robot(ask: Callable[..., dict[str, Any]], robot: str | None) -> None:
-    """Ends with a line where the cloud has never heard of a robot."""
-    if robot is not None and robot not in {one["robot"] for one in ask("robots")["robots"]}:
-        fail(f"there is no robot {robot[:60]!r} in this fleet; `brain fleet nodes` shows those that there are")
 
 
 @app.command()
@@ -71,13 +34,13 @@ def status(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, s
 
         try:
             with Reading(folder.expanduser()) as reading:
-                _look(reading.status, here_table, watch, as_json)
+                look(reading.status, here_table, watch, as_json)
         except (StoreProblem, FileNotFoundError) as problem:
             fail(str(problem))
         except KeyboardInterrupt:
             return
         return
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("status"), status_table, watch, as_json))
+    with_cloud(cloud, secure, lambda ask: look(lambda: ask("status"), status_table, watch, as_json))
 
 
 @app.command()
@@ -85,7 +48,7 @@ def nodes(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, se
     """Shows each robot: whether it is connected, and what waits for it."""
     from brain_fleet.processes.tables import robots_table
 
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("robots"), robots_table, watch, as_json))
+    with_cloud(cloud, secure, lambda ask: look(lambda: ask("robots"), robots_table, watch, as_json))
 
 
 @app.command()
@@ -104,7 +67,7 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
 
         try:
             with Reading(folder.expanduser()) as reading:
-                _look(lambda: devices_here(reading.status()), devices_table, watch, as_json)
+                look(lambda: devices_here(reading.status()), devices_table, watch, as_json)
         except (StoreProblem, FileNotFoundError) as problem:
             fail(str(problem))
         except KeyboardInterrupt:
@@ -113,197 +76,11 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
     which = {} if robot is None else {"robot": robot}
 
     def work(ask: Any) -> None:
-        _check_robot(ask, robot)
-        _look(lambda: ask("devices", **which), devices_table, watch, as_json)
+        check_robot(ask, robot)
+        look(lambda: ask("devices", **which), devices_table, watch, as_json)
 
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Orders the resources and jobs of a file: all of them or, where one cannot be meant so, none."""
-    from brain_fleet.jobs.served import divided
-    from brain_fleet.jobs.shown import tell_applied
-
-    manifests, wanted = divided(_read(file))
-
-    def work(ask: Any) -> None:
-        found: dict[str, Any] = {"resources": []}
-        if manifests and wanted:    # two orders: neither is given where the other cannot be meant so
-            ask("jobs", job={"ask": "check", "manifests": manifests})
-        if wanted:
-            found |= ask("apply", resources=[one.to_dict() for one in wanted])
-        if manifests:
-            found |= ask("jobs", job={"ask": "apply", "manifests": manifests})
-        if as_json:
-            tell_json(found)
-            return
-        tell_applied({"jobs": [], **found}, tell)
-        for one in found["resources"]:
-            robots = ", ".join(one["changed"])
-            tell(f"{one['kind']} {one['name']}: " + (f"ordered for {robots}" if robots else "nothing is new"))
-            for why in one.get("cannot", ()):
-                tell(why, "yellow", err=True)
-            if not one["effect"]:
-                tell(f"robots of this version keep a {one['kind']}, and do nothing about it", "yellow", err=True)
-
-    _ask(cloud, secure, work)
+    with_cloud(cloud, secure, work)
 
 
-@app.command()
-def delete(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Takes resources and jobs of a file back. What they have changed or made stays until something else is ordered."""
-    from brain_fleet.jobs.served import divided
-    from brain_fleet.jobs.shown import tell_deleted
-
-    manifests, wanted = divided(_read(file))
-
-    def work(ask: Any) -> None:
-        order = {"ask": "delete", "manifests": manifests}
-        found = {"resources": [], **(ask("jobs", job=order) if manifests else {})}
-        if wanted:
-            found |= ask("delete", resources=[{"kind": one.kind, "name": one.name} for one in wanted])
-        if as_json:
-            tell_json(found)
-            return
-        tell_deleted({"jobs": [], **found}, tell)
-        for one in found["resources"]:
-            robots = ", ".join(one["changed"]) or "nobody"
-            tell(f"{one['kind']} {one['name']}: " + (f"taken back from {robots}" if one["known"] else "there was none"))
-
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that are set apart.")] = None,
-           every: Annotated[bool, typer.Option("--all", help="All that are set apart.")] = False,
-           installation: Annotated[str | None, typer.Option(
-               help="Which one is the robot, where several say so: its first digits, see `brain fleet nodes`.")] = None,
-           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Takes robots in anew whose database, or whose cloud's, was lost or restored.
-
-    What the cloud wants now holds then, and the robot begins a new epoch.
-    """
-    if bool(robots) == every:
-        fail("name robots, or give --all", 2)
-    if installation is not None and (robots is None or len(robots) != 1):
-        fail("--installation is of one robot", 2)
-
-    def work(ask: Any) -> None:
-        found = ask("accept", **({} if every else {"robots": robots}),
-                    **({} if installation is None else {"installation": installation}))
-        if as_json:
-            tell_json(found)
-            return
-        tell(f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart")
-
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.", metavar="ROBOT")],
-           hours: Annotated[float, typer.Option("--hours", help="How long the token is good for.")] = 24.0,
-           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Prints a token with which a robot joins a secured fleet, once."""
-    if not math.isfinite(hours):
-        fail(f"--hours is {hours:g}; give the hours that the token is good for, up to 720", 2)
-
-    def work(ask: Any) -> None:
-        found = ask("enroll", robot=robot, hours=hours)
-        if as_json:
-            tell_json(found)
-            return
-        typer.echo(found["token"])
-        tell(f"on {robot}, within {hours:g} h: brain edge --cloud {cloud or 'tls/CLOUD:7460'} --enroll TOKEN. Whoever "
-             f"has the token first is {robot}.", err=True)
-
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken away.", metavar="ROBOT")],
-           as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Takes a robot's rights away, be it connected or not: its certificates and its token are of no use any more."""
-
-    def work(ask: Any) -> None:
-        found = ask("revoke", robot=robot)
-        tell_json(found) if as_json else tell(f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back")
-
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Shows what the fleet learns together: the round that is open, and those before."""
-    from brain_fleet.processes.tables import learning_table
-
-    _ask(cloud, secure, lambda ask: _look(lambda: ask("learning"), learning_table, watch, as_json))
-
-
-@app.command()
-def logs(robot: Annotated[str | None, typer.Argument(help="What is about this robot only.")] = None,
-         job: Annotated[str | None, typer.Option("--job", metavar="NAME", help="What happened to this job, and the end "
-                                                 "of its workers' logs.")] = None,
-         worker: Annotated[str | None, typer.Option("--worker", help="Of --job: this one's log, more of it.")] = None,
-         watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Prints what happened, and who ordered it, oldest first."""
-    from brain_fleet.jobs.served import named
-    from brain_fleet.jobs.shown import tell_logs
-
-    def work(ask: Any) -> None:
-        after = 0
-        if job is not None:
-            found = ask("jobs", job={"ask": "logs", **named(job), **({} if worker is None else {"worker": worker})})
-            tell_json(found) if as_json else tell_logs(found, tell)
-            return
-        _check_robot(ask, robot)
-        while True:
-            found = ask("logs", after=after, **({} if robot is None else {"robot": robot}))
-            if as_json:
-                tell_json(found, None if watch else 1)
-            else:
-                for one in found["events"]:
-                    who = one["person"] or one["robot"] or "cloud"
-                    tell(f"{one['at']}  {who}: {one['text']}")
-            after = max([after, *(one["number"] for one in found["events"])])
-            if not watch:
-                return
-            time.sleep(REFRESH)
-
-    _ask(cloud, secure, work)
-
-
-@app.command()
-def jobs(name: Annotated[str | None, typer.Argument(help="One only, with its workers.")] = None, watch: Watch = False,
-         as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
-    """Shows jobs (Kubeflow's TrainJob, Sedna's) that the cloud runs, and how far they are."""
-    from brain_fleet.jobs.served import named
-    from brain_fleet.jobs.shown import jobs_table
-
-    def work(ask: Any) -> None:
-        def look() -> dict[str, Any]:
-            found: dict[str, Any] = ask("jobs", job={"ask": "list", **named(name)})
-            if name is not None and not found["jobs"]:
-                fail(f"there is no job {name[:60]!r}; `brain fleet jobs` shows those that there are")
-            return found
-
-        _look(look, jobs_table, watch, as_json)
-
-    _ask(cloud, secure, work)
-
-
-def _read(file: Path) -> Any:
-    from brain_fleet.jobs.manifests import read
-    from brain_fleet.state.manifests import ManifestProblem, read_manifests
-
-    try:
-        return read_manifests(file, read)
-    except OSError as error:
-        fail(f"cannot read {file}: {error.strerror or error}")
-    except ManifestProblem as problem:
-        fail(str(problem))
-
-
-add_verbs(app, _ask, _look)
-for verb in (learn, second, consent, upload, clips, plan, costs, audit, monitoring):
+for verb in (learn, second, consent, upload, audit):
     app.command()(verb)

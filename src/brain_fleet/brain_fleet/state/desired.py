@@ -15,13 +15,14 @@ from typing import Any, Iterable, Mapping
 
 from brain_fleet.belonging import versions
 from brain_fleet.messages.inbox import Message, Refused
-from brain_fleet.messages.outbox import Outbox
+from brain_fleet.messages.outbox import Outbox, Stream
 from brain_fleet.schema import FormProblem, check
 from brain_fleet.state import events, goals
 from brain_fleet.state.forms import EVENT, GOAL, REPORT
 from brain_fleet.state.manifests import ALL, Resource
 
 STREAM = "desired"
+FROM_CLOUD = (Stream(STREAM, 0),)     # of messages to a robot
 SET, DELETE, LIST, LISTED = "set", "delete", "list", "listed"
 
 

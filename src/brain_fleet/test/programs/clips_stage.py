@@ -13,7 +13,7 @@ from brain.cli import app
 from brain_fleet.belonging import tokens
 from brain_fleet.belonging.authority import Authority
 from brain_fleet.belonging.credentials import enroll
-from brain_fleet.belonging.depot import Depot
+from brain_fleet.belonging.uploads import Uploads
 from brain_fleet.belonging.door import Door
 from brain_fleet.belonging.gate import routing
 from brain_fleet.blobs.carry import CLIPS, Carrier
@@ -29,7 +29,7 @@ class Clouded(NamedTuple):
     """What is there: the cloud's parts, its endpoint, and the robot's file of credentials."""
 
     authority: Authority
-    depot: Depot
+    uploads: Uploads
     serving: Serving
     door: tuple[str, int]
     cloud: str
@@ -46,9 +46,9 @@ def clips_cloud(folder: Path, edge: Path, most: float = 1e6, told: Callable[[str
     with contextlib.ExitStack() as ends:
         session = ends.enter_context(routing([cloud.replace("localhost", "127.0.0.1")], keys))
         serving = Serving(session, authority.revoked)
-        depot = ends.enter_context(contextlib.closing(Depot(
+        uploads = ends.enter_context(contextlib.closing(Uploads(
             folder, most, told=lambda robot, person, text: told(text), clock=clock)))
-        door = ends.enter_context(contextlib.closing(Door(authority, [("127.0.0.1", 0)], depot.take_in)))
+        door = ends.enter_context(contextlib.closing(Door(authority, [("127.0.0.1", 0)], uploads.take_in)))
         where = ("localhost", door.ports[0])
         file = enroll(edge, tokens.parse(authority.token("robot1", "ann")), where, lambda seconds: True)
         with open_session(cloud, identity="robot1", patience=60.0, more=ZENOH, elsewhere=Elsewhere(file)) as robot:
@@ -59,5 +59,5 @@ def clips_cloud(folder: Path, edge: Path, most: float = 1e6, told: Callable[[str
                     break
                 except NoAnswer:
                     time.sleep(0.05)
-        serving.collections[CLIPS] = depot
-        yield Clouded(authority, depot, serving, where, cloud, file)
+        serving.collections[CLIPS] = uploads
+        yield Clouded(authority, uploads, serving, where, cloud, file)

@@ -20,8 +20,7 @@ from brain_fleet.models.model_file import OWN
 from brain_fleet.models.registry import Registry
 from brain_fleet.models.rollouts import Rollouts
 from brain_fleet.models.statement import state
-from brain_fleet.processes.settings import FROM_CLOUD
-from brain_fleet.state.desired import Desired, hear
+from brain_fleet.state.desired import FROM_CLOUD, Desired, hear
 from brain_fleet.state.manifests import Resource
 from brain_fleet.store import Store
 

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage of what robots' owners let the cloud have: files by robot, a byte quota for each, and days to keep a file."""
+"""Storage of what robots' owners let the cloud have: files by robot, a byte quota for each, and days to keep a file.
+
+Of hard clips there is a list besides, which trainings read: a text, a path a line. It only grows: what counts its
+lines, as Sedna's jobs do, knows which are new. What a line names is a link to the file, which is deleted when its time
+is over; the line then names nothing.
+"""
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import threading
 import time
@@ -11,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, Mapping
 
 from brain_fleet.belonging.authority import Refusal
+from brain_fleet.belonging.upload import CLIP, in_order
 from brain_fleet.blobs.serving import Collection
 from brain_fleet.blobs.store import PART, SHA256, BlobProblem, Blobs, NoRoom, write_whole
 from brain_fleet.schema import check
@@ -25,6 +32,8 @@ FILES = 20_000      # of each robot
 UNFINISHED = 86400.0    # s since a piece has come, after which what has come of a file is let go of
 CHUNK = 64 * 1024
 DATA, ABOUT = ".data", ".json"
+LIST = "clips.txt"
+LARGEST = 10_000    # bytes of what is told of a file
 FORM: dict[str, Any] = {"type": "object", "required": ["kind", "name", "days"], "properties": {
     "kind": {"type": "string", "pattern": "[a-z]+", "maxLength": 20},
     "name": {"type": "string", "pattern": "[A-Za-z0-9_][-A-Za-z0-9_.]*", "maxLength": 80},
@@ -34,7 +43,7 @@ log = logging.getLogger("brain.cloud")
 limited_log = RateLimitedLog(log)
 
 
-class Depot(Collection):
+class Uploads(Collection):
     """Files of robots, which hand them in.
 
     Args:
@@ -53,7 +62,7 @@ class Depot(Collection):
         self._robots: dict[str, Blobs] = {}
         self._tidied: dict[str, float] = {}     # steady time, by robot
         self._over = threading.Event()
-        threading.Thread(target=self._keep_tidy, name="depot", daemon=True).start()
+        threading.Thread(target=self._keep_tidy, name="uploads", daemon=True).start()
 
     def close(self) -> None:
         """Looks after the files no more."""
@@ -171,3 +180,53 @@ def _until(about: Path) -> float:
         return float(json.loads(about.read_bytes())["until"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0.0
+
+
+def gather(uploads: Path, into: Path, tell: Callable[[str], None]) -> list[str]:
+    """Adds the clips that have come since the last time to the list; returns their names.
+
+    Args:
+        uploads: the cloud's folder of what robots have handed in.
+        into: where the list is, and the links.
+        tell: told what is left out, and why.
+
+    Raises:
+        OSError: the folder cannot be read, or the list not written.
+    """
+    into.mkdir(parents=True, exist_ok=True, mode=0o700)
+    listed = into / LIST
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    known, new = set(lines), []
+    for about in sorted(uploads.glob("*/*.json")):
+        name, why = _clip(about)
+        if why:
+            tell(f"{about.parent.name}: {why}")
+        if name and name not in known:
+            link = into / name
+            part = into / f".{name}.part"
+            part.unlink(missing_ok=True)
+            part.symlink_to(about.with_suffix(".data").absolute())
+            os.replace(part, link)
+            known.add(name)
+            new.append(name)
+    new.sort(key=in_order)    # those of a drive together: a list that is divided in two then divides few drives
+    if new:
+        # readable for all: jobs read it, as whoever they run
+        write_whole(listed, "".join(f"{line}\n" for line in (*lines, *new)).encode(), 0o644)
+    return new
+
+
+def _clip(about: Path) -> tuple[str, str]:
+    """Name of the clip that a robot has handed in, or else why something is none; both empty: it is something else."""
+    try:
+        with about.open("rb") as file:
+            told = json.loads(file.read(LARGEST))
+        name, kind = str(told["name"]), str(told["kind"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "", f"{about.name} does not tell what was handed in"
+    found = CLIP.fullmatch(name)
+    if found is None or kind != "recordings":
+        return "", ""
+    if found["robot"] != about.parent.name:
+        return "", f"{name} says that it is {found['robot']}'s, and is left out: a robot speaks for itself only"
+    return (name, "") if about.with_suffix(".data").exists() else ("", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way in which pictures and recordings leave a robot for its cloud: with consent, as blobs."""
+"""Uploads: the one way in which pictures and recordings leave a robot for its cloud, with consent, as blobs."""
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any, Iterator, Mapping
 from brain_fleet.belonging.consent import Consent
 from brain_fleet.belonging.credentials import read_pair
 from brain_fleet.blobs.carry import CLIPS, Carrier
-from brain_fleet.blobs.store import SHA256, BlobProblem
+from brain_fleet.blobs.store import SHA256, BlobProblem, write_whole
 from brain_fleet.messages.question import NoAnswer, NotGiven
 from brain_fleet.processes.settings import ZENOH, refused, remedy
 from brain_wire import NoRouter, Session, open_session
@@ -19,13 +19,16 @@ from brain_wire.session import Elsewhere
 
 TRIES = 10          # of each piece, through cuts
 PATIENCE = 5.0      # s for the cloud's router
+SENT = ".sent"      # in a folder of hard clips: names of those that have left it
+CLIP = re.compile(r"hard-(?P<robot>[A-Za-z0-9_.-]{1,64})-(?P<drive>[A-Za-z0-9_]{1,40})-(?P<number>\d{1,9})-"
+                  r"[a-z_]{1,20}-\d{1,3}\.mcap")
 
 
 class NotSent(RuntimeError):
     """The cloud does not take it, or is not there; says why."""
 
 
-class Leaving:
+class Uploads:
     """A link by which files leave, until it is closed; opened once the owner has let one leave.
 
     Args:
@@ -91,7 +94,7 @@ class Leaving:
         if self._session is not None:
             self._session.close()
 
-    def __enter__(self) -> Leaving:
+    def __enter__(self) -> Uploads:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -99,14 +102,39 @@ class Leaving:
 
 
 def send(folder: Path, credentials: Path, cloud: str, kind: str, file: Path) -> Mapping[str, Any]:
-    """Hands one file to the cloud; see :class:`Leaving`.
+    """Hands one file to the cloud; see :class:`Uploads`.
 
     Raises:
         ValueError: ``cloud`` is the place of its door, which took files in the release before.
-        What :class:`Leaving` and :meth:`Leaving.send` raise.
+        What :class:`Uploads` and :meth:`Uploads.send` raise.
     """
     if not isinstance(cloud, str):
         raise ValueError("files leave by the cloud's router now: give its endpoint, as tls/cloud.example:7460, in "
                          "place of the door's host and port")
-    with Leaving(folder, credentials, cloud) as leaving:
+    with Uploads(folder, credentials, cloud) as leaving:
         return leaving.send(kind, file)
+
+
+def in_order(name: str) -> tuple[str, str, int]:
+    """Key by which clips are sorted, from the name of one: those of a drive stand together, the oldest first."""
+    found = CLIP.fullmatch(name)
+    assert found is not None    # else it would not have been taken
+    return found["robot"], found["drive"], int(found["number"])
+
+
+def unsent(clips: Path) -> list[Path]:
+    """Clips in a robot's folder that have not left it, the oldest first. Raises OSError."""
+    sent = _sent(clips)
+    found = [path for path in clips.iterdir() if CLIP.fullmatch(path.name) and path.name not in sent]
+    return sorted(found, key=lambda path: in_order(path.name)[2])
+
+
+def remember(clips: Path, name: str) -> None:
+    """A clip has left; those that are not there any more are forgotten. Raises OSError."""
+    names = [one for one in sorted(_sent(clips)) if (clips / one).exists()]
+    write_whole(clips / SENT, "".join(f"{one}\n" for one in (*names, name)).encode())
+
+
+def _sent(clips: Path) -> set[str]:
+    file = clips / SENT
+    return set(file.read_text(encoding="utf-8").splitlines()) if file.exists() else set()
