@@ -14,6 +14,7 @@ EXPERIMENTS = {
     "collectives": "experiments.collectives:Collectives",
     "federated": "experiments.federated:Federated",
     "fleet-messages": "experiments.fleet_messages:FleetMessages",
+    "fleet-orders": "experiments.fleet_orders:FleetOrders",
     "fleet-scale": "experiments.fleet_scale:FleetScale",
     "gpu": "experiments.gpu:Gpu",
     "headings": "experiments.headings:Headings",
