@@ -24,6 +24,7 @@ MOVED = {
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
+    "brain_runtime.hosts.torch_bus": "brain_runtime.hosts.torch",
     "brain_runtime.starved": "brain_runtime.run.cpu_wait",
     "brain_wire.hops": "brain_wire.latency",
     "brain_wire.refusal": "brain_wire.connect_errors",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch import TorchHost
 from brain_wire.rate_limited_log import RateLimitedLog
 
 limited_log = RateLimitedLog(logging.getLogger(__name__))
@@ -15,7 +15,7 @@ class Ticks:
     """Waits for the next tick, and for all ranks to have done what the last one asked of them (a barrier).
 
     Args:
-        outside: the group, as rank 0 sees it.
+        host: the group, as rank 0 sees it.
         rate: of ticks (Hz).
 
     Attributes:
@@ -23,8 +23,8 @@ class Ticks:
         late: by region, in how many ticks it was what took longest when a tick took longer than it should.
     """
 
-    def __init__(self, outside: Outside, rate: float) -> None:
-        self._outside, self._period = outside, 1.0 / rate
+    def __init__(self, host: TorchHost, rate: float) -> None:
+        self._host, self._period = host, 1.0 / rate
         self.number = 0
         self._begun = self._next = time.monotonic()
         self.late: dict[str, int] = {}
@@ -35,7 +35,7 @@ class Ticks:
         Raises:
             GroupError: names the ranks that have not come to it.
         """
-        busy = self._outside.tick(self.number, max(0.0, self._next - time.monotonic()))
+        busy = self._host.tick(self.number, max(0.0, self._next - time.monotonic()))
         now = time.monotonic()
         took = now - self._begun
         if now - self._next > self._period and busy:

@@ -17,7 +17,7 @@ from brain_runtime.contract import heartbeat, snapshot
 from brain_runtime.hosts import diagnostics
 from brain_runtime.hosts.hosted_region import EVENT_QUALITY, TRANSITION_EVENT
 from brain_runtime.hosts.remote_region import port_of
-from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.hosts.torch_snapshot import pack
 from brain_runtime.contract.ports import In, Out
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
@@ -41,7 +41,7 @@ class Gateway:
     """Drives a brain whose regions are the other ranks, in real time. Make it, then call :meth:`run`.
 
     Args:
-        outside: the group, as rank 0 sees it.
+        host: the group, as rank 0 sees it.
         resolved: what runs in the group.
         session: open session; stays open.
         domain: ROS domain; None: ``ROS_DOMAIN_ID``.
@@ -57,28 +57,28 @@ class Gateway:
         GroupError, RegionError: see :class:`.hosts.torch.TorchHost`.
     """
 
-    def __init__(self, outside: Outside, resolved: Resolved, session: Session, domain: int | None = None,
+    def __init__(self, host: TorchHost, resolved: Resolved, session: Session, domain: int | None = None,
                  kept: Path | None = None, tick: float | None = None) -> None:
-        self._outside, self._brain, self._kept = outside, resolved.name, kept
+        self._host, self._brain, self._kept = host, resolved.name, kept
         self._signal = Signal()
         self._over = False
         self.broken = 0
         self._begin = self._next_look = time.monotonic()
         self._next_save = self._begin + SNAPSHOT_PERIOD
-        self._ticks = None if tick is None else Ticks(outside, tick)
+        self._ticks = None if tick is None else Ticks(host, tick)
         self.nodes = {spec.name: Node(session, spec.name, spec.namespace, domain) for spec in resolved.regions}
         self._out: dict[str, _Out] = {}         # by topic
         self._in: dict[str, _In] = {}
         self._servers: list[Server] = []
         for spec in resolved.regions:
-            card = outside.cards[spec.name]
+            card = host.cards[spec.name]
             self._publish(spec, card)
             self._hear(spec, card)
             self._serve(spec, card["services"])
         self._own = {publisher.gid for out in self._out.values() for publisher in out.publishers.values()}
         for topic, out in self._out.items():
             if not out.on_demand:
-                out.open(outside, topic)
+                out.open(host, topic)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Gateway:
 
     def _serve(self, spec: ResolvedRegion, services: Mapping[str, str]) -> None:
         server = Server(self.nodes[spec.name], self._signal, SHARE)
-        server.services({name: (kind, functools.partial(self._outside.call, f"{spec.name}/{name}"))
+        server.services({name: (kind, functools.partial(self._host.call, f"{spec.name}/{name}"))
                          for name, kind in services.items()})
         for name, act in spec.load().actions().items():
             self._act(server, spec, name, act)
@@ -121,7 +121,7 @@ class Gateway:
 
     def _act(self, server: Server, spec: ResolvedRegion, name: str, act: Act) -> None:
         def give(goal: Goal) -> None:
-            self._outside.hand_in(spec.name, name, goal, acting.tell)
+            self._host.hand_in(spec.name, name, goal, acting.tell)
         acting = server.action(act, give, name=spec.remap.get(act.topic, act.topic))
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -140,19 +140,19 @@ class Gateway:
         while not self._over:
             now = time.monotonic()
             if self._ticks is None:
-                self._signal.wait(max(0.0, min(self._begin + self._outside.next_due, self._next_look) - now))
+                self._signal.wait(max(0.0, min(self._begin + self._host.schedule.next_due, self._next_look) - now))
             else:
                 self._ticks.meet()
             self.round()
         self._save()
-        self._outside.leave()
+        self._host.leave()
 
     def round(self) -> None:
         """Goes on to now: with what has come, what is due and what is asked. Raises GroupError, RegionError."""
         said = [(topic, message, heard.port.qos.latched) for topic, heard in self._in.items()
                 for message in self._taken(heard)]
         now = time.monotonic()
-        self._outside.meet(now - self._begin, time.time() - (now - self._begin), said)
+        self._host.meet(now - self._begin, time.time() - (now - self._begin), said)
         for server in self._servers:
             server.serve(0.0)
         if now >= self._next_look:
@@ -166,9 +166,9 @@ class Gateway:
         """Writes down the states of all regions at this instant."""
         if self._kept is None:
             return
-        states = self._outside.snapshot()
+        states = self._host.snapshot()
         try:
-            snapshot.put(self._kept, pack(states, self._brain, self._outside.now), f"brain {self._brain}")
+            snapshot.put(self._kept, pack(states, self._brain, self._host.now), f"brain {self._brain}")
         except SnapshotError as error:
             limited_log("snapshot", str(error))
 
@@ -205,7 +205,7 @@ class Gateway:
             if out.on_demand:
                 wanted = any(publisher.heard for publisher in out.publishers.values())
                 if wanted != out.opened:
-                    out.open(self._outside, topic) if wanted else out.close()
+                    out.open(self._host, topic) if wanted else out.close()
 
     def close(self) -> None:
         """Takes the nodes from the wire."""
@@ -234,14 +234,14 @@ class _Out:
         """True while what is published goes out."""
         return self._end is not None
 
-    def open(self, outside: Outside, topic: str) -> None:
+    def open(self, host: TorchHost, topic: str) -> None:
         """Lets out what regions publish from now on, and what is latched."""
         def send(message: Any) -> None:
-            publisher = self.publishers.get(outside.speaker)
+            publisher = self.publishers.get(host.speaker)
             if publisher is not None:   # else it came from outside
                 publisher.publish(message)
-                self.more.get(outside.speaker, _nothing)(message)
-        self._end = outside.listen(topic, send)
+                self.more.get(host.speaker, _nothing)(message)
+        self._end = host.listen(topic, send)
 
     def close(self) -> None:
         """Lets nothing out any more."""

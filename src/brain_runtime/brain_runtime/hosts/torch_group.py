@@ -10,7 +10,7 @@ import json
 import os
 import re
 from datetime import timedelta
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from brain_runtime.hosts.group_error import GroupError
 
 TIMEOUT = 60.0      # s that a rank waits for another one
 FORMING = 180.0     # s that it does while others still import torch, or configure their regions
-LARGEST = 1 << 28   # bytes of one text that a rank makes room for
+LARGEST = 1 << 30   # bytes in one go that a rank makes room for
 
 
 class Group:
@@ -179,26 +179,33 @@ class Group:
         return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {_first_line(error)}; a static group "
                           f"ends with its first rank that does")
 
-    # -- text, which is never pickled --------------------------------------------------------------------------------
+    # -- bytes and text, of any length; nothing is ever pickled ------------------------------------------------------
 
-    def tell(self, content: Any) -> None:
-        """Sends what JSON can hold to all others. Raises GroupError."""
-        data = np.frombuffer(json.dumps(content).encode(), np.uint8).copy()
-        for other in range(self.size):
-            if other != self.rank:
-                self.send(np.array([len(data)], np.int64), other)
-                self.send(data, other)
+    def _put(self, data: bytes, to: int) -> None:
+        self.send(np.array([len(data)], np.int64), to)
+        if data:
+            self.send(np.frombuffer(data, np.uint8), to)
+
+    def _take(self, source: int) -> bytes:
+        length = np.zeros(1, np.int64)
+        self.receive(length, source)
+        if not 0 <= length[0] <= LARGEST:
+            raise GroupError(f"{self.names[source]} announces {length[0]} bytes; it runs other code, or steps in "
+                             f"another order")
+        data = np.empty(int(length[0]), np.uint8)
+        if data.size:
+            self.receive(data, source)
+        return data.tobytes()
+
+    def tell(self, content: Any, default: Callable[[Any], Any] | None = None) -> None:
+        """Sends what JSON can hold to all others; ``default`` as :func:`json.dumps` takes it. Raises GroupError."""
+        data = json.dumps(content, default=default).encode()
+        for other in self._others():
+            self._put(data, other)
 
     def hear(self, source: int) -> Any:
         """Receives the content that another rank gave to :meth:`tell`. Raises GroupError."""
-        length = np.zeros(1, np.int64)
-        self.receive(length, source)
-        if not 0 < length[0] <= LARGEST:
-            raise GroupError(f"{self.names[source]} announces {length[0]} bytes of text; it runs other code, or steps "
-                             f"in another order")
-        data = np.empty(int(length[0]), np.uint8)
-        self.receive(data, source)
-        return json.loads(data.tobytes())
+        return json.loads(self._take(source))
 
     def share(self, content: Any) -> list[Any]:
         """Gathers the content of every rank, by rank; all call it. Raises GroupError."""
@@ -210,6 +217,28 @@ class Group:
             else:
                 found.append(self.hear(source))
         return found
+
+    def gather(self, mine: bytes) -> list[bytes]:
+        """Brings the bytes of each rank to rank 0, by rank; the others have an empty list. All call it.
+
+        Raises:
+            GroupError: a rank is lost, or announces too many.
+        """
+        if self.rank == 0:
+            return [mine, *map(self._take, self._others())]
+        self._put(mine, 0)
+        return []
+
+    def scatter(self, all_of_them: Sequence[bytes]) -> bytes:
+        """Gives each rank its part of what rank 0 has, by rank; the others give nothing. Raises as :meth:`gather`."""
+        if self.rank:
+            return self._take(0)
+        for other in self._others():
+            self._put(all_of_them[other], other)
+        return all_of_them[0]
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
 
 
 class Part:
