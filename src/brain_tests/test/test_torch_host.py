@@ -13,9 +13,9 @@ from brain_eval.bench.wire import PINGING
 from brain_runtime.contract import snapshot
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.hosts.remote_region import agree
 from brain_runtime.hosts.schedule import MAX_CASCADE
 from brain_runtime.hosts.torch import TorchHost
-from brain_runtime.hosts.torch_agreement import agree
 from brain_runtime.hosts.torch_snapshot import pack, unpack
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from brain_runtime.hosts.bus import BusSubscription
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.contract.ports import In, Out
 from brain_wire.goals import Goal
@@ -145,3 +146,22 @@ def port_of(kind: type[Any], content: Mapping[str, Any]) -> Any:
     """A port, as :func:`card` tells it: an In or an Out."""
     lists = {key: tuple(value) for key, value in content.items() if isinstance(value, list)}
     return kind(**{**content, **lists, "qos": QoS(**content["qos"])})
+
+
+def agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:
+    """Raises GroupError where ranks were given other things, or have other code; ``who`` they are, by rank."""
+    first = cards[0]
+    for rank, other in enumerate(cards[1:], 1):
+        for what in ("names", "seed", "code"):
+            if other[what] != first[what]:
+                raise GroupError(f"{who[rank]} has other {what} than {who[0]}: {other[what]}, not {first[what]}; start "
+                                 f"all ranks from the same installation with the same arguments")
+        if other["name"] != first["names"][rank - 1]:
+            raise GroupError(f"{who[rank]} runs {other['name']}")
+    known: dict[str, tuple[str, int]] = {}
+    for rank, other in enumerate(cards[1:], 1):
+        for type_name, type_hash in other["types"].items():
+            found, before = known.setdefault(type_name, (type_hash, rank))
+            if found != type_hash:
+                raise GroupError(f"{who[rank]} and {who[before]} have other definitions of {type_name}; install the "
+                                 f"same version of its package for both")

@@ -32,8 +32,8 @@ from brain_runtime.hosts.bus import Bus
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.local import LocalRegion, LockstepHost
-from brain_runtime.hosts.remote_region import RemoteRegion, card
-from brain_runtime.hosts.torch_agreement import agree, code_hash
+from brain_runtime.hosts.remote_region import RemoteRegion, agree, card
+from brain_runtime.hosts.shards import code_hash
 from brain_runtime.hosts.torch_copies import TorchCopies
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
@@ -176,9 +176,9 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
         self._topics = Topics()
         self._records = Records(group, self._topics, self._hears)
         packed = group.scatter([b"", *((states or {}).get(name, b"") for name in names)])
-        with group.patient():   # others load weights
+        with group.patiently():   # others load weights
             self._copies = TorchCopies(group, names, resolved.copies)
-            told: dict[str, Any] = {"names": names, "seed": seed, "code": code_hash()}
+            told: dict[str, Any] = {"names": names, "seed": seed, "code": code_hash("brain_runtime")}
             if group.rank:
                 told |= self._begun(resolved.regions[group.rank - 1], storage, packed)
             self._join(names, group.share(told))
@@ -353,7 +353,7 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
             self.group.tell(told)
         else:
             rank = region.rank
-            with self.group.patient():  # it may have to load its weights anew
+            with self.group.patiently():  # it may have to load its weights anew
                 self.follow(region)
                 told = self.group.hear(rank)
         if "card" in told:
