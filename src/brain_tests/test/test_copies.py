@@ -20,7 +20,7 @@ from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.graph.resolve import resolve
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.ticks import Ticks
+from brain_runtime.hosts.torch_gateway import Ticks
 from brain_runtime.hosts.torch_ranks import Ranks
 from brain_runtime.contract import snapshot
 from brain_tests.copied_regions import FEATURES

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Mapping
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from brain_runtime.contract import snapshot
@@ -32,20 +31,17 @@ def pack(states: Mapping[str, bytes], brain: str, now: float) -> bytes:
 
 def unpack(path: Path, brain: str) -> dict[str, bytes]:
     """The snapshots of a brain's regions by name, from the newest file that can be used; none where there is none."""
-    for candidate in (path, snapshot.previous(path)):
-        if not candidate.exists():
-            continue
-        try:
-            with safe_open(candidate, framework="numpy") as file:
-                told: dict[str, Any] = file.metadata() or {}
-                if told.get("format") != FORMAT or told.get("brain") != brain:
-                    raise SnapshotError(f"snapshot {candidate} is of brain {told.get('brain')!r} and format "
-                                        f"{told.get('format')!r}, but {brain!r} and {FORMAT!r} are needed")
-                return {name: value.tobytes() for name, value in snapshot.arrays_of(file).items()}
-        except (SafetensorError, OSError, ValueError, SnapshotError) as error:
-            aside = snapshot.set_aside(candidate)
-            log.warning("%s. It is kept as %s; the brain starts without it.", error, aside.name)
-    return {}
+    def use(candidate: Path) -> dict[str, bytes]:
+        told, arrays = snapshot.content(candidate)
+        if told.get("format") != FORMAT or told.get("brain") != brain:
+            raise SnapshotError(f"snapshot {candidate} is of brain {told.get('brain')!r} and format "
+                                f"{told.get('format')!r}, but {brain!r} and {FORMAT!r} are needed")
+        return {name: value.tobytes() for name, value in arrays.items()}
+
+    found, warnings = snapshot.newest(path, use, "the brain")
+    for warning in warnings:
+        log.warning(warning)
+    return found or {}
 
 
 def restored(packed: bytes, region: Region) -> Any | None:
