@@ -97,35 +97,31 @@ class TorchBus(Bus):
         return frozenset(reader.order[0] for reader in self._readers.get(topic, ()))
 
 
+def _telling(method: Method) -> Method:
+    """Has the other ranks told of what the own region does in a method."""
+    @functools.wraps(method)
+    def called(mine: TorchRegion, *given: Any) -> Any:
+        with mine._host.told(mine):
+            return method(mine, *given)
+    return cast(Method, called)
+
+
 class TorchRegion(LocalRegion):
     """The region of this rank. Whatever it does in the schedule the others are told."""
 
     kind = "torch"
     packed = b""            # snapshot from which it begins; empty: none
-    busy = 0.0              # s that steps took since the last tick
+    busy = 0.0              # s that it has computed since the last tick
     _host: TorchHost
 
     def _remembered(self) -> Any | None:
         packed, self.packed = self.packed, b""
         return restored(packed, self.region) if packed else None
 
-    def beat(self) -> Any:
-        with self._host.told(self):
-            return super().beat()
-
-    def step(self, now: float, stamp: float) -> None:
-        with self._host.told(self):
-            begin = time.perf_counter()
-            super().step(now, stamp)
-            self.busy += time.perf_counter() - begin
-
-    def let_go(self) -> None:
-        with self._host.told(self):
-            super().let_go()
-
-    def shut_down(self) -> None:
-        with self._host.told(self):
-            super().shut_down()
+    beat = _telling(LocalRegion.beat)
+    step = _telling(LocalRegion.step)
+    let_go = _telling(LocalRegion.let_go)
+    shut_down = _telling(LocalRegion.shut_down)
 
     @property
     def standing(self) -> Standing:
@@ -176,8 +172,8 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
         self._topics = Topics()
         self._records = Records(group, self._topics, self._hears)
         packed = group.scatter([b"", *((states or {}).get(name, b"") for name in names)])
+        self._copies = TorchCopies(group, names, resolved.copies)
         with group.patiently():   # others load weights
-            self._copies = TorchCopies(group, names, resolved.copies)
             told: dict[str, Any] = {"names": names, "seed": seed, "code": code_hash("brain_runtime")}
             if group.rank:
                 told |= self._begun(resolved.regions[group.rank - 1], storage, packed)
@@ -262,6 +258,7 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
         noted: list[tuple[str, Any]] = []
         self.bus.noted = noted
         failure: RegionError | None = None
+        begin = time.perf_counter()
         try:
             yield
         except RegionError as error:
@@ -269,6 +266,7 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
             mine.rest()     # the others hear it once more, before all end
         finally:
             self.bus.noted = None
+        mine.busy += time.perf_counter() - begin
         news, self._news = self._news, []
         known = [(topic, message) for topic, message in noted if topic in self._topics.numbers]
         if failure is not None:
@@ -382,7 +380,7 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
         What was asked of them before is done everywhere then.
 
         Returns:
-            At rank 0, by region, s that its steps took since the last tick; elsewhere nothing.
+            At rank 0, by region, s that it has computed since the last tick; elsewhere nothing.
 
         Raises:
             GroupError: names the ranks that have not come.

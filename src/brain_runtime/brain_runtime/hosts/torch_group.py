@@ -63,7 +63,7 @@ class Group(PointToPoint):
         super().__init__(made, rank, size, patience, patience,
                          torch.device("cuda", _place(rank)) if backend == "nccl" else None)
         self._backend, self._store = backend, store
-        self._part: Part | None = None
+        self._part: Group | None = None
         self._parts: dict[tuple[int, ...], int] = {}    # how often some ranks have had a group of their own
         self.names = [f"rank {number}" for number in range(size)]
         self._wait_for(timedelta(seconds=timeout))
@@ -79,19 +79,8 @@ class Group(PointToPoint):
         super()._wait_for(timeout)
         if self._group is not None:
             self._group.set_timeout(timeout)
-            if self._part is not None:
-                self._part.wait_for(timeout)
 
-    # -- all ranks, or some ---------------------------------------------------------------------------------------
-
-    def spread(self, array: NDArray[Any], source: int) -> None:
-        """Gives all ranks the bytes of one; all call it, with an array of that size. Raises GroupError."""
-        try:
-            _all(array.reshape(-1).view(np.uint8), self._device, lambda tensor: self._open().broadcast(tensor, source))
-        except RuntimeError as error:
-            raise self._lost(source, error, False) from error
-
-    def part(self, name: str, ranks: Sequence[int]) -> Part:
+    def part(self, name: str, ranks: Sequence[int]) -> Group:
         """A group of some of the ranks, for collectives of theirs; these call it, with the same arguments.
 
         It takes the place of the one that this rank was in before.
@@ -99,18 +88,52 @@ class Group(PointToPoint):
         Raises:
             GroupError: one of them does not come.
         """
-        own, times = ranks.index(self.rank), self._parts.get(tuple(ranks), 0)
-        self._parts[tuple(ranks)] = times + 1
+        times = self._parts[tuple(ranks)] = self._parts.get(tuple(ranks), 0) + 1
         # what an earlier group of the same ranks has left in the store would be taken for this one's
         store = dist.PrefixStore(f"{'+'.join(map(str, ranks))}/{times}", self._store)
-        try:
-            made = _made(self._backend, store, own, len(ranks), self._patience)
-        except RuntimeError as error:
-            raise GroupError(f"{self.names[self.rank]} does not find the other {name}: {first_line(error)}") from error
         if self._part is not None:
             self._part.close()
-        self._part = Part(made, own, name, [self.names[rank] for rank in ranks], self._device)
+        try:
+            self._part = Group(self._backend, self._timeout.total_seconds(), store, ranks.index(self.rank), len(ranks))
+        except GroupError as error:
+            raise GroupError(f"{self.names[self.rank]} does not find the other {name}: {error}") from error
+        self._part.names = [self.names[rank] for rank in ranks]
         return self._part
+
+    # -- collectives -------------------------------------------------------------------------------------------------
+
+    def spread(self, array: NDArray[Any], source: int) -> NDArray[Any]:
+        """Gives all ranks the bytes of one (broadcast); all call it, with an array of that size.
+
+        Returns:
+            The array, with them in it.
+
+        Raises:
+            GroupError: a rank is lost.
+        """
+        try:
+            self._all(array.reshape(-1).view(np.uint8), lambda tensor: self._open().broadcast(tensor, source))
+        except RuntimeError as error:
+            raise self._lost(source, error, False) from error
+        return array
+
+    def sum(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of what all give (all_reduce), the same everywhere. Raises GroupError."""
+        found = array.copy()
+        try:
+            self._all(found, lambda tensor: self._open().allreduce(tensor))
+        except RuntimeError as error:
+            raise GroupError(f"{self.names[self.rank]} has lost another of {', '.join(self.names)}: "
+                             f"{first_line(error)}; a static group ends with its first rank that does") from error
+        return found
+
+    def _all(self, array: NDArray[Any], collective: Callable[[torch.Tensor], Any]) -> None:
+        """Does a collective with an array, in its place."""
+        tensor = torch.from_numpy(array)
+        there = tensor if self._device is None else tensor.to(self._device)
+        collective(there).wait()
+        if there is not tensor:
+            tensor.copy_(there)
 
     def barrier(self, what: str) -> None:
         """Returns when all ranks have come to ``what``.
@@ -179,46 +202,6 @@ class Group(PointToPoint):
         return [rank for rank in range(self.size) if rank != self.rank]
 
 
-class Part:
-    """A group of some ranks, and their collectives. See :meth:`Group.part`.
-
-    Attributes:
-        rank: of this process among them.
-    """
-
-    def __init__(self, made: Any, rank: int, name: str, names: Sequence[str], device: torch.device | None) -> None:
-        self.rank = rank
-        self._made, self._name, self._names, self._device = made, name, names, device
-
-    def broadcast(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Broadcasts the first rank's array; all give an array of the same size and type. Raises GroupError."""
-        found = array.copy()
-        self._do(found, lambda tensor: self._made.broadcast(tensor, 0))
-        return found
-
-    def sum(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum of what all give (all_reduce), the same everywhere. Raises GroupError."""
-        found = array.copy()
-        self._do(found, lambda tensor: self._made.allreduce(tensor))
-        return found
-
-    def _do(self, array: NDArray[Any], collective: Any) -> None:
-        try:
-            _all(array, self._device, collective)
-        except (AttributeError, RuntimeError) as error:     # closed, or lost
-            raise GroupError(f"{self._names[self.rank]} has lost another of {self._name} ({', '.join(self._names)}): "
-                             f"{first_line(error)}; a static group ends with its first rank that does") from error
-
-    def wait_for(self, timeout: timedelta) -> None:
-        """Sets the timeout with which each collective waits for the others."""
-        if self._made is not None:
-            self._made.set_timeout(timeout)
-
-    def close(self) -> None:
-        """Leaves them."""
-        self._made = None
-
-
 def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:
     """A group beside torch's default one, of which a process can have one only. Raises GroupError."""
     if backend == "gloo":
@@ -232,15 +215,6 @@ def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timede
         return dist.ProcessGroupNCCL(store, rank, size, options)
     raise GroupError(f"there is no backend {backend!r} here for a static group; there is gloo, and nccl where torch "
                      f"was built with CUDA")
-
-
-def _all(array: NDArray[Any], device: torch.device | None, collective: Callable[[torch.Tensor], Any]) -> None:
-    """Does a collective with an array, in its place, by way of a device if there is one. Raises as the group does."""
-    tensor = torch.from_numpy(array)
-    there = tensor if device is None else tensor.to(device)
-    collective(there).wait()
-    if there is not tensor:
-        tensor.copy_(there)
 
 
 def _place(rank: int) -> int:
