@@ -14,8 +14,8 @@ from brain_eval.episodes import Referee, play, resolved_for, run_local
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.graph.graphs import DEFAULT
+from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.hosts.torch_group import Group
-from brain_runtime.hosts.torch_orders import Outside
 from brain_runtime.graph.resolved import Resolved
 from brain_runtime.contract.stepper import RegionError
 from brain_runtime.hosts.torch_ranks import Ranks
@@ -48,7 +48,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
                 raise ranks.why(error) from error
 
 
-def run_episode(group: Group, episode: Any, resolved: Resolved, begin_with: Callable[[Outside], None] | None = None
+def run_episode(group: Group, episode: Any, resolved: Resolved, begin_with: Callable[[TorchHost], None] | None = None
                 ) -> dict[str, Any]:
     """Runs one episode; the result is as :func:`brain_eval.episodes.run_local`'s.
 
@@ -61,7 +61,7 @@ def run_episode(group: Group, episode: Any, resolved: Resolved, begin_with: Call
     Raises:
         GroupError: a rank is lost. RegionError: a region could not begin.
     """
-    host = Outside(group, resolved, episode.seed)
+    host = TorchHost(group, resolved, episode.seed)
     referee = Referee(episode.id)
     host.listen("sim/verdict", lambda m: referee.hear(m.data))
     if begin_with is not None:

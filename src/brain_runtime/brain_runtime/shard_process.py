@@ -20,7 +20,7 @@ from typing import Sequence  # noqa: E402
 from brain_runtime.hosts import backends, shards  # noqa: E402
 from brain_runtime.contract.declared import DeclaredError, named  # noqa: E402
 from brain_runtime.run.ending import leave  # noqa: E402
-from brain_runtime.hosts.group_error import GroupError  # noqa: E402
+from brain_runtime.hosts.group_error import GroupError, first_line  # noqa: E402
 from brain_wire import safe_text  # noqa: E402
 from brain_wire.logs import survive_full_disk  # noqa: E402
 
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _lost(rank: int, error: Exception, waited: bool) -> shards.ShardError:
-    return shards.ShardError(f"shard {rank} is lost: {shards.first_line(error)}")
+    return shards.ShardError(f"shard {rank} is lost: {first_line(error)}")
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ from brain_runtime.contract import snapshot  # noqa: E402
 from brain_runtime.run.ending import Ending, leave  # noqa: E402
 from brain_runtime.hosts.group_error import GroupError  # noqa: E402
 from brain_runtime.contract.heartbeat import new_epoch  # noqa: E402
+from brain_runtime.hosts.torch import TorchHost  # noqa: E402
 from brain_runtime.hosts.torch_group import Group  # noqa: E402
-from brain_runtime.hosts.torch_orders import Outside, end, obey  # noqa: E402
+from brain_runtime.hosts.torch_orders import end, obey  # noqa: E402
 from brain_runtime.hosts.torch_snapshot import unpack  # noqa: E402
 from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
 from brain_runtime.graph.resolved import Resolved  # noqa: E402
@@ -159,15 +160,15 @@ def _drive(group: Group, resolved: Resolved, session: Session, options: Any, end
         private.folder(folder)
     kept = None if folder is None else folder / KEPT
     states = {} if kept is None else unpack(kept, resolved.name)
-    outside = Outside(group, resolved, options.seed, storage=folder, run=new_epoch(), states=states)
-    gateway = Gateway(outside, resolved, session, kept=kept, tick=options.tick)
+    host = TorchHost(group, resolved, options.seed, storage=folder, run=new_epoch(), states=states)
+    gateway = Gateway(host, resolved, session, kept=kept, tick=options.tick)
     try:
         log.info("%d regions run as ranks 1 to %d of a static group, pid %d%s", len(resolved.regions), group.size - 1,
                  os.getpid(), f"; {len(states)} go on from {kept}" if states else "")
         ending.ends(gateway)
         gateway.run()
     except RegionError:
-        if states and kept is not None and outside.now < YOUNG and kept.exists():
+        if states and kept is not None and host.now < YOUNG and kept.exists():
             log.error("it failed right after its state was restored; the snapshot is set aside as %s",
                       snapshot.set_aside(kept))
         raise

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank of a static group that has a region: ``python -m brain_runtime.torch_process``, with torchrun's environment.
 
-Rank 0 says which brain it is to be, and what happens to it (:class:`brain_runtime.hosts.torch_orders.Outside`). Status
+Rank 0 says which brain it is to be, and what happens to it (:class:`brain_runtime.hosts.torch.TorchHost`). Status
 0: rank 0 has ended the group; 1: a rank was lost, or failed.
 """
 from __future__ import annotations

@@ -6,7 +6,7 @@ import atexit
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
 from brain_runtime.hosts.torch_ranks import Ranks
@@ -36,7 +36,7 @@ class TorchStage(Stage):
     """TorchHost, in lockstep. What is said and heard before the region is there begins with it."""
 
     def __init__(self, folder: Path) -> None:
-        self._host: Outside | None = None
+        self._host: TorchHost | None = None
         self._ears: dict[str, tuple[list, bool]] = {}
         self._ends: dict[str, Callable[[], None]] = {}
         self._before: list[tuple[str, Any, bool]] = []
@@ -44,7 +44,7 @@ class TorchStage(Stage):
         self._ended = False
 
     @property
-    def _running(self) -> Outside:
+    def _running(self) -> TorchHost:
         assert self._host is not None, "the region was not started"
         return self._host
 
@@ -52,7 +52,7 @@ class TorchStage(Stage):
         region = ResolvedRegion("mirror", cls, parameters=parameters)
         self._ended = False
         try:
-            self._host = Outside(ranks().group, Resolved("mirror", (region,), host="torch"), manual=manual)
+            self._host = TorchHost(ranks().group, Resolved("mirror", (region,), host="torch"), manual=manual)
         except RegionError as error:
             self._error = str(error)
             return

@@ -16,11 +16,11 @@ from brain_runtime.contract.copies import CopiesError
 from brain_runtime.graph import GraphError, parse_graph
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.graph.resolve import resolve
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.ticks import Ticks
+from brain_runtime.hosts.torch_gateway import Ticks
 from brain_runtime.hosts.torch_ranks import Ranks
 from brain_runtime.contract import snapshot
 from brain_tests.copied_regions import FEATURES
@@ -83,7 +83,7 @@ def test_copies_take_the_mean_and_others_do_not():
 @pytest.mark.parametrize("seed", [2, 3])
 def test_ranks_compute_what_lockstep_computes(ranks, tmp_path, seed):
     resolved = three()
-    host, local = Outside(ranks.group, resolved, seed), made(resolved, seed)
+    host, local = TorchHost(ranks.group, resolved, seed), made(resolved, seed)
     heard = {one: [] for one in (host, local)}
     for one in (host, local):
         for name in SIDES:
@@ -109,7 +109,7 @@ def test_one_that_is_not_finite_takes_the_mean_of_the_others_and_does_not_spoil_
 
 
 def test_a_copy_that_is_not_configured_is_waited_for_and_counts_nothing(ranks, tmp_path):
-    host = Outside(ranks.group, three(), 1)
+    host = TorchHost(ranks.group, three(), 1)
     change = service_type("lifecycle_msgs/srv/ChangeState").request
     for transition in (4, 2):       # deactivate, cleanup
         done = host.call("left/change_state", messages.make(change, transition=messages.make(
@@ -131,7 +131,7 @@ def test_all_copies_have_the_weights_of_the_first(ranks, tmp_path):
     for name, size in (("left", 3_000), ("right", 900)):
         (tmp_path / f"{name}.safetensors").write_bytes(np.random.default_rng(size).bytes(size))
     files = {name: str(tmp_path / f"{name}.safetensors") for name in ("left", "right")}
-    host = Outside(ranks.group, three(**files, alone=files["right"]), 0)
+    host = TorchHost(ranks.group, three(**files, alone=files["right"]), 0)
     beats = {}
     host.listen("brain/heartbeat", lambda m: beats.update({m.name.rpartition("/")[2]: m.weights}))
     host.advance(0.2)
@@ -144,12 +144,12 @@ def test_weights_that_the_first_cannot_read(ranks, tmp_path):
     there = tmp_path / "right.safetensors"
     there.write_bytes(b"something")
     with pytest.raises(RegionError, match=r"left \(rank 1\) could not begin: FileNotFoundError"):
-        Outside(ranks.group, three(left=str(tmp_path / "none.safetensors"), right=str(there)), 0)
+        TorchHost(ranks.group, three(left=str(tmp_path / "none.safetensors"), right=str(there)), 0)
 
 
 def test_a_copy_that_is_killed_is_named():
     with Ranks(3, timeout=5.0) as some:
-        host = Outside(some.group, three(), 0)
+        host = TorchHost(some.group, three(), 0)
         host.advance(0.2)
         os.kill(some.processes()[1], signal.SIGKILL)
         with pytest.raises(GroupError) as raised:
@@ -252,7 +252,7 @@ TAKES = Resolved("ticking", tuple(ResolvedRegion(name, "brain_tests.copied_regio
 
 
 def test_a_tick_tells_who_took_long(ranks, caplog):
-    host = Outside(ranks.group, TAKES, 0)
+    host = TorchHost(ranks.group, TAKES, 0)
     ticks = Ticks(host, 50.0)
     ticks.meet()
     before = {"slow": 0, **ticks.late}      # nobody computes; on a busy machine a tick may be late all the same
@@ -268,7 +268,7 @@ def test_a_tick_tells_who_took_long(ranks, caplog):
 
 def test_a_tick_names_all_who_have_not_come():
     with Ranks(3, timeout=2.0) as some:
-        host = Outside(some.group, TAKES, 0)
+        host = TorchHost(some.group, TAKES, 0)
         host.tick(0)
         frozen = [some.processes()[rank - 1] for rank in (1, 3)]
         freeze = threading.Timer(1.0, lambda: [os.kill(process, signal.SIGSTOP) for process in frozen])

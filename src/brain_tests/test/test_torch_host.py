@@ -13,9 +13,9 @@ from brain_eval.bench.wire import PINGING
 from brain_runtime.contract import snapshot
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.hosts.remote_region import agree
 from brain_runtime.hosts.schedule import MAX_CASCADE
-from brain_runtime.hosts.torch_agreement import agree
-from brain_runtime.hosts.torch_orders import Outside
+from brain_runtime.hosts.torch import TorchHost
 from brain_runtime.hosts.torch_snapshot import pack, unpack
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
@@ -60,7 +60,7 @@ def ranks():
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_it_computes_what_lockstep_computes(ranks, seed):
-    host, local = Outside(ranks.group, RESOLVED, seed), LocalHost(RESOLVED.make(), seed=seed)
+    host, local = TorchHost(ranks.group, RESOLVED, seed), LocalHost(RESOLVED.make(), seed=seed)
     found, expected = listened(host), listened(local)
     for one in (host, local):
         one.publish("goal", text("look"))
@@ -73,7 +73,7 @@ def test_it_computes_what_lockstep_computes(ranks, seed):
 
 def test_a_snapshot_is_the_state_of_all_at_one_instant_and_they_go_on_from_it(ranks, tmp_path):
     """Cut at moments between steps: each region's state is what it is in lockstep then, none is a step behind."""
-    host, local = Outside(ranks.group, RESOLVED, 7), LocalHost(RESOLVED.make(), seed=7)
+    host, local = TorchHost(ranks.group, RESOLVED, 7), LocalHost(RESOLVED.make(), seed=7)
     for seconds in (0.33, 0.05, 0.41):
         for one in (host, local):
             one.advance(seconds)
@@ -83,27 +83,28 @@ def test_a_snapshot_is_the_state_of_all_at_one_instant_and_they_go_on_from_it(ra
     assert any(value.any() for value in local.stepper("doubter").state.values())
     path = tmp_path / "all.safetensors"
     snapshot.put(path, pack(states, "chain", host.now), "brain chain")
-    again = Outside(ranks.group, RESOLVED, 8, states=unpack(path, "chain"))
+    again = TorchHost(ranks.group, RESOLVED, 8, states=unpack(path, "chain"))
     assert arrays(again.snapshot(), tmp_path) == arrays(states, tmp_path)
     assert unpack(path, "another") == {} and not path.exists()      # refused, and set aside
 
 
 def test_a_state_that_does_not_fit_is_left_out(ranks, tmp_path):
-    anew = Outside(ranks.group, RESOLVED, 9).snapshot()
-    host = Outside(ranks.group, RESOLVED, 9, states={"seer": b"no snapshot", "eye": anew["doubter"]})
+    anew = TorchHost(ranks.group, RESOLVED, 9).snapshot()
+    host = TorchHost(ranks.group, RESOLVED, 9, states={"seer": b"no snapshot", "eye": anew["doubter"]})
     assert arrays(host.snapshot(), tmp_path) == arrays(anew, tmp_path)
 
 
 def test_two_that_answer_each_other_for_ever_go_on_in_real_time(ranks):
     """Each of their messages is due at once; between them there is time for others, and in the end all is done."""
     classes = {**PINGING, "eye": "brain_tests.regions:Eye"}
-    host = Outside(ranks.group, Resolved("talk", tuple(ResolvedRegion(*one) for one in classes.items()), host="torch"))
+    regions = tuple(ResolvedRegion(*one) for one in classes.items())
+    host = TorchHost(ranks.group, Resolved("talk", regions, host="torch"))
     results, moments = [], 0
     host.listen("bench/result", results.append)
     asked = text(json.dumps({"id": 1, "size": 8, "count": 2 * MAX_CASCADE}))
     host.meet(0.0, 0.0, [("bench/go", asked, False)])
     while not results:
-        assert moments < MAX_CASCADE and host.next_due == host.now, "what is left is due now"
+        assert moments < MAX_CASCADE and host.schedule.next_due == host.now, "what is left is due now"
         moments += 1
         host.meet(1e-3 * moments, 0.0)
     assert len(json.loads(results[0].data)["times"]) == 2 * MAX_CASCADE
@@ -111,11 +112,11 @@ def test_two_that_answer_each_other_for_ever_go_on_in_real_time(ranks):
 
 
 def test_a_region_that_fails_is_named_and_the_group_can_begin_again(ranks):
-    host = Outside(ranks.group, RESOLVED, 1)
+    host = TorchHost(ranks.group, RESOLVED, 1)
     host.advance(0.2)
     with pytest.raises(RegionError, match="seer failed in step.*told to"):
         host.publish("goal", text("raise"))
-    again = Outside(ranks.group, RESOLVED, 1)
+    again = TorchHost(ranks.group, RESOLVED, 1)
     again.advance(0.2)
     assert again.now == pytest.approx(0.2)
 
@@ -123,13 +124,13 @@ def test_a_region_that_fails_is_named_and_the_group_can_begin_again(ranks):
 def test_ranks_that_do_not_fit_the_graph():
     with Ranks(1) as few:
         with pytest.raises(GroupError, match="has 2 ranks, but 3 regions.*eye, seer, doubter.*--nproc-per-node 4"):
-            Outside(few.group, RESOLVED)
+            TorchHost(few.group, RESOLVED)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_is_lost_takes_all_down_and_is_named(number):
     with Ranks(len(NAMES), timeout=4.0) as some:
-        host = Outside(some.group, RESOLVED)
+        host = TorchHost(some.group, RESOLVED)
         host.advance(0.2)
         below = some.processes()
         os.kill(below[1], number)

@@ -13,7 +13,7 @@ ROOMS = {    # of brain_runtime: what was beside them before
                  "port_codecs ports protobuf_codec region sights snapshot stepper tensors"),
     "graph": ("command_lines dry_run graphs inspect_graph launching moved resolve resolved robots rooms "
               "secured"),
-    "hosts": ("backends diagnostics edges group_error predecessors process_arguments ros_args shards ticks "
+    "hosts": ("backends diagnostics edges group_error predecessors process_arguments ros_args shards "
               "torch_exchange torch_gateway torch_ranks torch_store torch_tensors"),
     "run": ("cpu_wait end_with_parent ending health state_folder"),
     "supervision": ("edge_ear listen report runs speaker stage supervised_brain supervisor"),
@@ -24,6 +24,11 @@ MOVED = {
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
+    "brain_runtime.ticks": "brain_runtime.hosts.torch_gateway",
+    "brain_runtime.hosts.ticks": "brain_runtime.hosts.torch_gateway",
+    "brain_runtime.hosts.torch_agreement": "brain_runtime.hosts.remote_region",
+    "brain_runtime.hosts.torch_bus": "brain_runtime.hosts.torch",
+    "brain_runtime.hosts.torch_parcel": "brain_runtime.hosts.torch_records",
     "brain_runtime.starved": "brain_runtime.run.cpu_wait",
     "brain_wire.hops": "brain_wire.latency",
     "brain_wire.refusal": "brain_wire.connect_errors",

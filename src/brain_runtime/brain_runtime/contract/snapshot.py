@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -22,6 +22,7 @@ from brain_wire import private
 
 log = logging.getLogger(__name__)
 
+Used = TypeVar("Used")
 FORMAT = "1"
 REFUSED = 5     # snapshots that were set aside and are kept
 
@@ -106,6 +107,22 @@ def put(path: Path, blob: bytes, whose: str) -> None:
                             f"snapshot is kept; free space or choose another folder with --state-dir.") from error
 
 
+def content(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Metadata and arrays of a snapshot.
+
+    Raises:
+        FileNotFoundError: there is none.
+        SnapshotError: it is torn, or holds what numpy has not.
+    """
+    if not path.exists():
+        raise FileNotFoundError(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}, arrays_of(file)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise SnapshotError(f"snapshot {path} is torn or no snapshot ({error})") from error
+
+
 def arrays_of(file: Any) -> dict[str, np.ndarray]:
     """All arrays of a safetensors file that was opened for numpy, by name.
 
@@ -129,14 +146,7 @@ def read(path: Path, region: Region) -> dict[str, np.ndarray]:
         FileNotFoundError: there is none.
         SnapshotError: it is torn, or of another region, code or weights.
     """
-    if not path.exists():
-        raise FileNotFoundError(path)
-    try:
-        with safe_open(path, framework="numpy") as file:
-            found = file.metadata() or {}
-            arrays = arrays_of(file)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise SnapshotError(f"snapshot {path} is torn or no snapshot ({error})") from error
+    found, arrays = content(path)
     wanted = metadata(region)
     for key, value in wanted.items():
         if found.get(key) != value:
@@ -154,22 +164,32 @@ def read(path: Path, region: Region) -> dict[str, np.ndarray]:
 
 
 def restore(path: Path, region: Region) -> tuple[dict[str, Any] | None, list[str]]:
-    """State from the newest usable snapshot, and what is to be told a person.
+    """State from the newest usable snapshot, as :func:`newest` finds it."""
+    return newest(path, lambda candidate: region.restore(read(candidate, region)), region.name)
+
+
+def newest(path: Path, use: Callable[[Path], Used], whose: str) -> tuple[Used | None, list[str]]:
+    """Uses the newest snapshot that can be used, and tells what is to be told a person.
 
     A snapshot that cannot be used is renamed to ``*.refused-N``; then the previous one is tried.
 
+    Args:
+        path: of the newest.
+        use: what it is to be used for; raises FileNotFoundError or SnapshotError where it cannot.
+        whose: it is.
+
     Returns:
-        The restored state, or None where there is nothing to restore; and warnings.
+        What ``use`` gives, or None where there is nothing to use; and warnings.
     """
     warnings: list[str] = []
     for candidate in (path, previous(path)):
         try:
-            return region.restore(read(candidate, region)), warnings
+            return use(candidate), warnings
         except FileNotFoundError:
             continue
         except SnapshotError as error:
             aside = set_aside(candidate)
-            warnings.append(f"{error}. It is kept as {aside.name}; {region.name} starts without it.")
+            warnings.append(f"{error}. It is kept as {aside.name}; {whose} starts without it.")
     return None, warnings
 
 

@@ -2,10 +2,11 @@
 """LocalHost: all regions in one process, in lockstep on a simulated clock; the same to the bit from a seed."""
 from __future__ import annotations
 
-import functools
 import itertools
+import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Callable, Mapping, Protocol
+from typing import Any, Callable, Generic, Mapping, Protocol, Sequence, TypeVar
 
 from brain_runtime.contract.copies import average
 from brain_runtime.contract.energy import Gate
@@ -14,7 +15,7 @@ from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.node_parameters import NodeParameters, sim_time, split
 from brain_runtime.hosts.policy import Lockstep
-from brain_runtime.hosts.schedule import LocalSchedule
+from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
 from brain_runtime.contract.region import Region, State
 from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import lifecycle, parameter_services
@@ -48,25 +49,168 @@ class Asked:
             self.result = news.message
 
 
-class Together(Protocol):
-    """Host of all regions that run in lockstep, as one of them sees it: :class:`LocalHost`, or a rank of TorchHost."""
+class InLockstep(Scheduled, Protocol):
+    """A region in lockstep with others, as its host has it."""
 
-    seed: int
-    schedule: LocalSchedule
+    def heed(self) -> bool:
+        """See :meth:`.hosted_region.HostedRegion.heed`."""
 
-    @property
-    def bus(self) -> Bus:
-        """Carries the messages."""
+    def hand_in(self, action: str, goal: Goal) -> None:
+        """See :meth:`.hosted_region.HostedRegion.hand_in`."""
+
+
+Member = TypeVar("Member", bound=InLockstep)
+
+
+class LockstepHost(ABC, Generic[Member]):
+    """Host of regions in lockstep: :class:`LocalHost`, or a rank of :class:`.torch.TorchHost`.
+
+    Args:
+        seed: of all random streams.
+        bus: makes what carries the messages, from the clock (s, simulated).
+
+    Attributes:
+        bus: carries the messages.
+        schedule: starts the steps.
+        namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
+            :func:`brain_runtime.contract.heartbeat.new_epoch`.
+        epoch: time of stamps when the schedule began (s); 0 in lockstep, where time is simulated.
+    """
+
+    namespace, run, epoch = "/", 1, 0.0
+
+    def __init__(self, seed: int, bus: Callable[[Callable[[], float]], Bus] = Bus) -> None:
+        self.seed = seed
+        self._regions: dict[str, Member] = {}
+        self.schedule = LocalSchedule(self._regions)
+        self.bus = bus(lambda: self.schedule.now)
+        self._given = itertools.count()
+        self._tell: dict[bytes, Callable[[News], None]] = {}    # by goal that has not ended
+
+    # -- the regions ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def failed(self, hosted: LocalRegion, error: BaseException) -> None:
+        """A step of a region raised."""
+
+    @abstractmethod
+    def part_with(self, hosted: LocalRegion) -> None:
+        """Takes a region out, unless that is done."""
+
+    @abstractmethod
+    def _actions(self, name: str) -> Mapping[str, Act]:
+        """Returns the actions of a region. Raises KeyError: there is none of that name."""
+
+    def _heed(self) -> None:
+        """Finds out which outputs on demand are wanted; what is heard only to be shown is itself heard by somebody."""
+        changed = True
+        while changed:
+            changed = False
+            for hosted in tuple(self._regions.values()):
+                changed |= hosted.heed()
+
+    # -- topics, services and actions, from outside --------------------------------------------------------------------
+
+    def publish(self, topic: str, message: Any, *, latch: bool = True) -> None:
+        """Publishes from outside, as a person or a sensor does; ``latch``: whoever joins later hears it too."""
+        self._say(topic, message, latch)
+        self.schedule.settle()
+
+    def _say(self, topic: str, message: Any, latch: bool) -> None:
+        self.bus.publish(topic, message, latch)
+
+    def latest(self, topic: str) -> Any | None:
+        """Newest message of a topic, or None. That is no listening: for an output on demand, use :meth:`listen`."""
+        return self.bus.latest.get(topic)
+
+    def listen(self, topic: str, callback: Callable[[Any], None], *, latched: bool = False) -> Callable[[], None]:
+        """Calls ``callback`` with each message of a topic as it is published, until what it returns is called.
+
+        Args:
+            topic: as regions declare it.
+            callback: called while the message is being published.
+            latched: with the message that is latched too, at once.
+        """
+        if latched and topic in self.bus.latched:
+            callback(self.bus.latched[topic])
+        end = self.bus.listen(topic, callback)
+        self._listened(topic, 1)
+
+        def end_and_heed() -> None:
+            end()
+            self._listened(topic, -1)
+        return end_and_heed
+
+    def _listened(self, topic: str, more: int) -> None:
+        """A topic has so many listeners ``more``."""
+        self._heed()
+
+    @abstractmethod
+    def call(self, service: str, request: Any) -> Any:
+        """The response of a service of a region's node, as ``vision/set_parameters``: those of parameters and life.
+
+        Raises:
+            KeyError: there is no such region or service.
+        """
+
+    def ask(self, name: str, action: str, **fields: Any) -> Asked:
+        """Gives the region ``name`` a goal of its action ``action``, with the fields of the goal's message."""
+        goal = Goal(next(self._given).to_bytes(16), make(self._actions(name)[action].types.goal, **fields))
+        asked = Asked()
+
+        def cancel() -> None:
+            if asked.status == Status.EXECUTING:
+                self.hand_in(name, action, replace(goal, canceling=True), asked.tell)
+        asked.cancel = cancel
+        self.hand_in(name, action, goal, asked.tell)
+        return asked
+
+    def hand_in(self, name: str, action: str, goal: Goal, tell: Callable[[News], None]) -> None:
+        """Gives a region a goal of its own id, or one anew that has changed; ``tell`` is called with what is new."""
+        self._tell[goal.id] = tell
+        self._hand_in(name, action, goal)
+
+    def _hand_in(self, name: str, action: str, goal: Goal) -> None:
+        hosted = self._regions.get(name)
+        if hosted is not None:      # else it has left, and the goal stays as it was
+            hosted.hand_in(action, goal)
+            self.schedule.settle()
+
+    def tell(self, news: News) -> None:
+        """Passes on what is new of a goal to whoever gave it."""
+        over = news.status != Status.EXECUTING
+        tell = self._tell.pop(news.goal, None) if over else self._tell.get(news.goal)
+        if tell is not None:
+            tell(news)
+
+    # -- time ------------------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
         """Simulated time since the start (s)."""
+        return self.schedule.now
 
-    def failed(self, hosted: LocalRegion, error: BaseException) -> None:
-        """A step of a region raised."""
+    def advance(self, seconds: float) -> None:
+        """Lets simulated time pass. Raises what a region's step raises."""
+        self.schedule.advance(seconds)
 
-    def part_with(self, hosted: LocalRegion) -> None:
-        """Takes a region out, unless that is done."""
+    def meet(self, now: float, epoch: float, said: Sequence[tuple[str, Any, bool]] = ()) -> None:
+        """Goes on to a moment of a clock that does not wait. What was due often meanwhile is done once.
+
+        Args:
+            now: s since the start.
+            epoch: time of stamps when it was 0 (s).
+            said: topics, messages that came since, and whether they are latched.
+
+        Raises:
+            RegionError: see :meth:`advance`.
+        """
+        self.epoch = epoch
+        self.schedule.move_to(now)
+        for topic, message, latch in said:
+            self._say(topic, message, latch)
+            self.schedule.settle()
+        self.schedule.catch_up()
 
 
 class LocalRegion(HostedRegion):
@@ -88,17 +232,17 @@ class LocalRegion(HostedRegion):
     kind = "local"
     policy: Lockstep
 
-    def __init__(self, host: Together, region: Region, *, name: str, order: int, parameters: Mapping[str, Any],
-                 state: State | None, critical: bool) -> None:
+    def __init__(self, host: LockstepHost[Any], region: Region, *, name: str, order: int,
+                 parameters: Mapping[str, Any], state: State | None, critical: bool) -> None:
         values, budget, self._sim_time = split(name, region.Parameters, parameters)
         self._host, self._order, self._kept = host, order, state
-        super().__init__(region, name=name, namespace="/", seed=host.seed, state_dir=None, critical=critical,
-                         restarts=0, epoch=1, policy=lambda hosted: Lockstep(hosted, lambda: host.schedule.due(self)))
+        super().__init__(region, name=name, namespace=host.namespace, seed=host.seed, state_dir=None,
+                         critical=critical, restarts=0, epoch=host.run,
+                         policy=lambda hosted: Lockstep(hosted, lambda: host.schedule.due(self)))
         self.gate.budget = budget
         own = sim_time(name, "as every node has it; in lockstep time is simulated, whatever this says",
                        lambda: self._sim_time, self._set_sim_time)
         self._values = NodeParameters(self, values, own)
-        self.asked: dict[bytes, Asked] = {}
         self.life = self.lifecycle()
         self.services = {**parameter_services.handlers(self._values.access()), **lifecycle.handlers(self.life)}
         """By name below the node's: type, and what answers a request."""
@@ -107,7 +251,7 @@ class LocalRegion(HostedRegion):
 
     @property
     def fqn(self) -> str:
-        return f"/{self.region.name}"
+        return f"{self._host.namespace.rstrip('/')}/{self.region.name}"
 
     def publish(self, topic: str, type_name: str, qos: QoS) -> BusPublication:
         return BusPublication(self._host.bus, self.named(topic), qos.latched)
@@ -123,7 +267,7 @@ class LocalRegion(HostedRegion):
         return self
 
     def clock(self) -> float:
-        return self._host.now
+        return self._host.now + self._host.epoch
 
     def now(self) -> float:
         return self._host.now
@@ -141,7 +285,7 @@ class LocalRegion(HostedRegion):
     @property
     def next_tick(self) -> float:
         """See :class:`.schedule.Scheduled`."""
-        return self.running.next_tick
+        return math.inf if self.stepper is None else self.stepper.next_tick
 
     @property
     def budget(self) -> float:
@@ -155,7 +299,7 @@ class LocalRegion(HostedRegion):
 
     def step(self, now: float, stamp: float) -> None:
         """See :class:`.schedule.Scheduled`."""
-        self.policy.step(now, stamp)
+        self.policy.step(now, stamp + self._host.epoch)
 
     def let_go(self) -> None:
         """See :class:`.schedule.Scheduled`."""
@@ -165,7 +309,7 @@ class LocalRegion(HostedRegion):
 
     def tell(self, news: News) -> None:
         """Takes what is new of a goal."""
-        self.asked[news.goal].tell(news)
+        self._host.tell(news)
 
     def close(self) -> None:
         """Nothing."""
@@ -200,7 +344,7 @@ class LocalRegion(HostedRegion):
         self._host.part_with(self)
 
 
-class LocalHost:
+class LocalHost(LockstepHost[LocalRegion]):
     """Runs regions in lockstep.
 
     Args:
@@ -212,32 +356,22 @@ class LocalHost:
 
     Attributes:
         errors: what regions were dropped for, by name.
-        bus: carries the messages.
-        schedule: starts the steps.
     """
 
     def __init__(self, regions: Mapping[str, Region], *, parameters: Mapping[str, Mapping[str, Any]] | None = None,
                  seed: int = 0, on_error: str = "raise", critical: frozenset[str] | set[str] = frozenset()) -> None:
         if on_error not in ("raise", "drop"):
             raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'drop'")
-        self.seed = seed
+        super().__init__(seed)
         self.errors: dict[str, str] = {}
         self._parameters = parameters or {}
         self._on_error = on_error
         self._critical = critical
-        self._regions: dict[str, LocalRegion] = {}
         self._gates: dict[str, Gate] = {}
         self._averaged = {""}   # names of copies
-        self._joined, self._given = itertools.count(), itertools.count()
-        self.schedule = LocalSchedule(self._regions)
-        self.bus = Bus(lambda: self.schedule.now)
+        self._joined = itertools.count()
         for name, region in regions.items():
             self.join(name, region)
-
-    @property
-    def now(self) -> float:
-        """Simulated time since the start (s)."""
-        return self.schedule.now
 
     @property
     def regions(self) -> dict[str, Region]:
@@ -316,83 +450,19 @@ class LocalHost:
         hosted.end_shards()
         self.part_with(hosted)
 
-    def _heed(self) -> None:
-        """Finds out which outputs on demand are wanted; what is heard only to be shown is itself heard by somebody."""
-        changed = True
-        while changed:
-            changed = False
-            for hosted in tuple(self._regions.values()):
-                changed |= hosted.heed()
-
     def stepper(self, name: str) -> Stepper:
         """The stepper of a configured region: its state, steps and statistics."""
         return self._regions[name].running
 
-    # -- topics, services and actions, from outside --------------------------------------------------------------------
-
-    def publish(self, topic: str, message: Any, *, latch: bool = True) -> None:
-        """Publishes from outside, as a person or a sensor does; ``latch``: whoever joins later hears it too."""
-        self.bus.publish(topic, message, latch)
-        self.schedule.settle()
-
-    def latest(self, topic: str) -> Any | None:
-        """Newest message of a topic, or None. That is no listening: for an output on demand, use :meth:`listen`."""
-        return self.bus.latest.get(topic)
-
-    def listen(self, topic: str, callback: Callable[[Any], None], *, latched: bool = False) -> Callable[[], None]:
-        """Calls ``callback`` with each message of a topic as it is published, until what it returns is called.
-
-        Args:
-            topic: as regions declare it.
-            callback: called while the message is being published.
-            latched: with the message that is latched too, at once.
-        """
-        if latched and topic in self.bus.latched:
-            callback(self.bus.latched[topic])
-        end = self.bus.listen(topic, callback)
-        self._heed()
-
-        def end_and_heed() -> None:
-            end()
-            self._heed()
-        return end_and_heed
-
     def call(self, service: str, request: Any) -> Any:
-        """The response of a service of a region's node, as ``vision/set_parameters``: those of parameters and life.
-
-        Raises:
-            KeyError: there is no such region or service.
-        """
         region, _, name = service.rpartition("/")
         answer = self._regions[region].services[name][1](request)
         self._heed()
         self.schedule.settle()
         return answer
 
-    def ask(self, name: str, action: str, **fields: Any) -> Asked:
-        """Gives the region ``name`` a goal of its action ``action``, with the fields of the goal's message."""
-        hosted = self._regions[name]
-        goal = Goal(next(self._given).to_bytes(16), make(hosted.region.actions()[action].types.goal, **fields))
-        asked = hosted.asked[goal.id] = Asked()
-        give = functools.partial(self._hand_in, hosted, action, asked)
-        asked.cancel = lambda: give(replace(goal, canceling=True))
-        give(goal)
-        return asked
-
-    def _hand_in(self, hosted: LocalRegion, action: str, asked: Asked, goal: Goal) -> None:
-        if asked.status == Status.EXECUTING:
-            hosted.hand_in(action, goal)
-            self.schedule.settle()
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def advance(self, seconds: float) -> None:
-        """Lets simulated time pass.
-
-        Raises:
-            RegionError: a region's step raised (unless ``on_error='drop'``).
-        """
-        self.schedule.advance(seconds)
+    def _actions(self, name: str) -> Mapping[str, Act]:
+        return self._regions[name].region.actions()
 
 
 def _as_it_is(message: Any) -> Any:

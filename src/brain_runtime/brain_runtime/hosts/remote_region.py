@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StandIn: in the schedule of one rank, a region that another rank runs.
+"""RemoteRegion: in the schedule of one rank, a region that another rank runs.
 
 The schedule of all regions depends on nothing but what they do (see :mod:`brain_runtime.hosts.schedule`), so every
 rank works through the same one, with itself for its own region and a stand-in for each other. Where the schedule starts
@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Mapping, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
-from brain_runtime.hosts.bus import Bus, BusSubscription
+from brain_runtime.hosts.bus import BusSubscription
+from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.contract.ports import In, Out
+from brain_wire.goals import Goal
 from brain_wire.qos import QoS
 
-
-class Follows(Protocol):
-    """Host of a stand-in, with all that the stand-in asks of it."""
-
-    bus: Bus
-
-    def follow(self, region: RemoteRegion) -> None:
-        """Waits for what the region's rank tells of what it has done now, and does the same here."""
-
-    def due(self, region: RemoteRegion) -> None:
-        """A message has come that makes the region step."""
+if TYPE_CHECKING:
+    from brain_runtime.hosts.torch import TorchHost
 
 
 @dataclass
@@ -52,7 +45,7 @@ class RemoteRegion:
         budget, held_until: of its energy budget (B/s, host time).
     """
 
-    def __init__(self, host: Follows, rank: int, card: Mapping[str, Any]) -> None:
+    def __init__(self, host: TorchHost, rank: int, card: Mapping[str, Any]) -> None:
         self._host, self.rank, self.name = host, rank, str(card["name"])
         self._heard: dict[str, BusSubscription] = {}
         self._wanted: frozenset[str] = frozenset()
@@ -79,7 +72,7 @@ class RemoteRegion:
                 self._hear(name)
         self.idle = card["idle"]
         if card["due"]:
-            self._host.due(self)
+            self._host.schedule.due(self)
 
     def _hear(self, name: str) -> None:
         if name not in self._heard:
@@ -93,7 +86,7 @@ class RemoteRegion:
 
     def _deliver(self, heard: Heard, arrival: Arrived) -> bool:
         if heard.triggers and not self.idle:
-            self._host.due(self)
+            self._host.schedule.due(self)
         return True
 
     # -- what the schedule asks of a region ----------------------------------------------------------------------------
@@ -110,6 +103,15 @@ class RemoteRegion:
         """It sends what its energy budget held."""
         self._host.follow(self)
 
+    def shut_down(self) -> None:
+        """It ends."""
+        self._host.follow(self)
+
+    def hand_in(self, action: str, goal: Goal) -> None:
+        """It is given a goal, or one that has changed."""
+        if not self.idle:
+            self._host.schedule.due(self)
+
     def heed(self) -> bool:
         """As :meth:`.connections.Connections.heed`, which its own rank does."""
         wanted = frozenset(name for name, port in self.publishes.items()
@@ -123,11 +125,18 @@ class RemoteRegion:
         return True
 
 
-def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], *, idle: bool, due: bool, next_tick: float,
-         budget: float) -> dict[str, Any]:
-    """Makes a region's card, which its rank tells the others (JSON); ``due``: it waits for its turn at this instant."""
-    plain: Callable[[Any], dict[str, Any]] = lambda port: {  # noqa: E731
-        key: value for key, value in asdict(port).items() if key != "gated"}
+def card(name: str, publishes: Mapping[str, Out], hears: Mapping[str, In], named: Callable[[str], str], *, idle: bool,
+         due: bool, next_tick: float, budget: float) -> dict[str, Any]:
+    """Makes a region's card, which its rank tells the others (JSON).
+
+    Args:
+        name, publishes, hears: of the region, and its ports.
+        named: from a port's topic to the one that the graph gives it.
+        idle, next_tick, budget: see :class:`RemoteRegion`.
+        due: it waits for its turn at this instant.
+    """
+    def plain(port: Any) -> dict[str, Any]:
+        return {**{key: value for key, value in asdict(port).items() if key != "gated"}, "topic": named(port.topic)}
     return {"name": name, "publishes": {key: plain(port) for key, port in publishes.items()},
             "hears": {key: plain(port) for key, port in hears.items()}, "idle": idle, "due": due,
             "next_tick": str(next_tick), "budget": budget}
@@ -137,3 +146,22 @@ def port_of(kind: type[Any], content: Mapping[str, Any]) -> Any:
     """A port, as :func:`card` tells it: an In or an Out."""
     lists = {key: tuple(value) for key, value in content.items() if isinstance(value, list)}
     return kind(**{**content, **lists, "qos": QoS(**content["qos"])})
+
+
+def agree(cards: Sequence[Mapping[str, Any]], who: Sequence[str]) -> None:
+    """Raises GroupError where ranks were given other things, or have other code; ``who`` they are, by rank."""
+    first = cards[0]
+    for rank, other in enumerate(cards[1:], 1):
+        for what in ("names", "seed", "code"):
+            if other[what] != first[what]:
+                raise GroupError(f"{who[rank]} has other {what} than {who[0]}: {other[what]}, not {first[what]}; start "
+                                 f"all ranks from the same installation with the same arguments")
+        if other["name"] != first["names"][rank - 1]:
+            raise GroupError(f"{who[rank]} runs {other['name']}")
+    known: dict[str, tuple[str, int]] = {}
+    for rank, other in enumerate(cards[1:], 1):
+        for type_name, type_hash in other["types"].items():
+            found, before = known.setdefault(type_name, (type_hash, rank))
+            if found != type_hash:
+                raise GroupError(f"{who[rank]} and {who[before]} have other definitions of {type_name}; install the "
+                                 f"same version of its package for both")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brain_runtime.hosts import backends
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError, first_line
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Through
@@ -212,11 +212,6 @@ def _keep(loop: Loop, started: threading.Event, over: threading.Event) -> None:
 
 def _how(rank: int, status: int) -> str:
     return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-
-
-def first_line(error: Exception) -> str:
-    """The first line of what an error says."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TorchHost: the brain as a static process group of ``torch.distributed``, one rank for each region.
+"""TorchHost: regions in lockstep whose bus is a process group of ``torch.distributed``, one rank for each region.
 
 This is the design that the brain began with, kept for research and for the measured comparison. Ranks and edges come
 from the regions' ports; what goes along an edge is sent and received blocking, in an order that is fixed at each
@@ -8,39 +8,102 @@ it listens to. Rank n has the n-th region.
 
 Every rank works through the same schedule (:mod:`brain_runtime.hosts.schedule`), its own region in it and a stand-in
 for each other (:mod:`brain_runtime.hosts.remote_region`). So all of them know, without a word, whose step is next, and
-what comes out is what LocalHost computes, to the bit.
+what comes out is what LocalHost computes, to the bit. What rank 0 is asked for, all ranks do (:func:`everywhere`).
 
 Nobody joins, nobody leaves, and no region is started again: the first rank that ends takes all others down.
 """
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import time
-from dataclasses import replace
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar, cast
 
 import numpy as np
 
 from brain_runtime.contract import heartbeat, snapshot
-from brain_runtime.contract.copies import Copies
+from brain_runtime.contract.region import Region
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.graph.resolved import Resolved, ResolvedRegion
+from brain_runtime.hosts.bus import Bus
 from brain_runtime.hosts.group_error import GroupError
-from brain_runtime.hosts.local import LocalRegion
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
-from brain_runtime.hosts.schedule import LocalSchedule, Scheduled
-from brain_runtime.hosts.remote_region import RemoteRegion, card
-from brain_runtime.hosts.torch_agreement import agree, code_hash
-from brain_runtime.hosts.torch_bus import TorchBus
+from brain_runtime.hosts.local import LocalRegion, LockstepHost
+from brain_runtime.hosts.remote_region import RemoteRegion, agree, card
+from brain_runtime.hosts.shards import code_hash
 from brain_runtime.hosts.torch_copies import TorchCopies
 from brain_runtime.hosts.torch_group import Group
 from brain_runtime.hosts.torch_records import Records, Standing, Topics
-from brain_runtime.hosts.torch_snapshot import gather, restored
-from brain_runtime.contract.region import Region
-from brain_runtime.contract.stepper import RegionError
+from brain_runtime.hosts.torch_snapshot import restored
 from brain_wire import messages, parameter_services
-from brain_wire.goals import Goal, News, Status
+from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.services import service_type
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+ORDERS: dict[str, Callable[..., Any]] = {}     # what rank 0 can have all ranks do, by name
+
+
+def everywhere(method: Method) -> Method:
+    """Has all ranks call a method at the same point: rank 0, where it is called, tells the others to and with what.
+
+    In place of messages they are told None: these come as records, to those who hear their topics.
+    """
+    @functools.wraps(method)
+    def called(host: TorchHost, *given: Any, **more: Any) -> Any:
+        if host.group.rank == 0:
+            host.group.tell({"do": method.__name__, "given": given, "more": more}, _untold)
+        return method(host, *given, **more)
+    ORDERS[method.__name__] = called
+    return cast(Method, called)
+
+
+def _untold(message: Any) -> None:
+    messages.type_name(message)     # raises for all that is none
+
+
+class TorchBus(Bus):
+    """The topics of one rank. What its own region publishes is noted, to be told to the others."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(now)
+        self.noted: list[tuple[str, Any]] | None = None
+        self.outside: dict[str, int] = {}   # how often the rank outside listens, by topic
+
+    def publish(self, topic: str, message: Any, latch: bool) -> None:
+        """See :class:`.bus.Bus`."""
+        if self.noted is not None:
+            self.noted.append((topic, message))
+        super().publish(topic, message, latch)
+
+    def hand_on(self, topic: str, message: Any, latch: bool) -> None:
+        """A message of another rank, decoded; None: this rank does not hear it."""
+        if message is not None:
+            self.latest[topic] = message
+            if latch:
+                self.latched[topic] = message
+            for callback in self._listeners.get(topic, ()):
+                callback(message)
+        self._deliver(self._readers.get(topic, ()), message)
+
+    def heard(self, topic: str) -> bool:
+        """See :class:`.bus.Bus`."""
+        return bool(self._readers.get(topic)) or self.outside.get(topic, 0) > 0
+
+    def ranks(self, topic: str) -> frozenset[int]:
+        """Returns the ranks that hear a topic."""
+        return frozenset(reader.order[0] for reader in self._readers.get(topic, ()))
+
+
+def _telling(method: Method) -> Method:
+    """Has the other ranks told of what the own region does in a method."""
+    @functools.wraps(method)
+    def called(mine: TorchRegion, *given: Any) -> Any:
+        with mine._host.told(mine):
+            return method(mine, *given)
+    return cast(Method, called)
 
 
 class TorchRegion(LocalRegion):
@@ -48,163 +111,138 @@ class TorchRegion(LocalRegion):
 
     kind = "torch"
     packed = b""            # snapshot from which it begins; empty: none
-    busy = 0.0              # s that steps took since the last tick
+    busy = 0.0              # s that it has computed since the last tick
     _host: TorchHost
-
-    @property
-    def fqn(self) -> str:
-        return f"{self._host.namespace.rstrip('/')}/{self.region.name}"
-
-    def clock(self) -> float:
-        return self._host.now + self._host.epoch
 
     def _remembered(self) -> Any | None:
         packed, self.packed = self.packed, b""
         return restored(packed, self.region) if packed else None
 
-    def belongs_to(self, run: int) -> None:
-        """Takes the number of the processes over, by which a heartbeat of an older start is known."""
-        self._epoch = run
+    beat = _telling(LocalRegion.beat)
+    step = _telling(LocalRegion.step)
+    let_go = _telling(LocalRegion.let_go)
+    shut_down = _telling(LocalRegion.shut_down)
 
-    def beat(self) -> Any:
-        with self._host.told(self):
-            return super().beat()
-
-    def step(self, now: float, stamp: float) -> None:
-        with self._host.told(self):
-            begin = time.perf_counter()
-            super().step(now, stamp + self._host.epoch)
-            self.busy += time.perf_counter() - begin
-
-    def let_go(self) -> None:
-        with self._host.told(self):
-            super().let_go()
-
-    def tell(self, news: News) -> None:
-        self._host.news.append({"goal": news.goal.hex(), "status": int(news.status), "type": "" if news.message is None
-                                else messages.type_name(news.message), "data": "" if news.message is None else
-                                messages.encode(news.message).hex()})
+    @property
+    def standing(self) -> Standing:
+        """State of the region in the schedule."""
+        return Standing(self.idle, self.next_tick, self.held_until)
 
 
-class TorchHost:
-    """One rank of a brain. All ranks make it at the same time, with the same arguments but the region.
+class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
+    """One rank of a brain: rank 0 makes it and drives it; the others make theirs when they are told.
 
     Args:
-        group: of all ranks; its size is one more than there are regions.
-        names: of the regions, in the order in which they step at the same instant.
-        region: of this rank, not configured yet; None at rank 0.
-        parameters: of this rank's region.
+        group: of all ranks; the others are in :func:`.torch_orders.obey`. Its size is one more than there are regions.
+        resolved: what runs.
         seed: of all random streams.
-        critical: names of the regions without which the robot must not move.
         manual: the regions wait to be configured and activated by their services.
-        namespace, run: of the regions' nodes and of their processes, as heartbeats tell them; see
-            :func:`brain_runtime.contract.heartbeat.new_epoch`.
-        packed: snapshot of this rank's region from which it begins; empty: it begins anew.
-        copies: which of the regions are copies of each other.
+        storage: folder in which regions keep what must outlive them (an emergency stop); None: they keep nothing.
+        run: number of the processes, as heartbeats tell it; see :func:`brain_runtime.contract.heartbeat.new_epoch`.
+        states: what :meth:`snapshot` gave, from which regions go on; a state that does not fit is left out, and told.
 
     Attributes:
-        bus, schedule: as at LocalHost.
-        speaker: region whose messages are being handed on; empty: the rank outside.
-        epoch: time of stamps when the schedule began (s); 0 in lockstep, where time is simulated.
-        news: of goals that this rank's region has, not told yet.
-        told_of_goals: at the rank outside, is called with what is new of a goal.
+        speaker: while a listener is called, the region that published the message; empty: it was published outside.
 
     Raises:
         GroupError: the ranks do not fit the regions or each other, or one is lost.
         RegionError: a region could not be configured or activated; says which and why, at every rank.
     """
 
-    def __init__(self, group: Group, names: Sequence[str], region: Region | None, *,
-                 parameters: Mapping[str, Any] | None = None, seed: int = 0, critical: frozenset[str] = frozenset(),
-                 manual: bool = False, namespace: str = "/", run: int = 1, packed: bytes = b"",
-                 copies: Sequence[Copies] = ()) -> None:
+    bus: TorchBus
+
+    def __init__(self, group: Group, resolved: Resolved, seed: int = 0, manual: bool = False,
+                 storage: Path | str | None = None, run: int = 1, states: Mapping[str, bytes] | None = None) -> None:
+        names = [spec.name for spec in resolved.regions]
         if group.size != len(names) + 1:
             raise GroupError(f"the group has {group.size} ranks, but {len(names)} regions ({', '.join(names)}) and one "
                              f"rank outside need {len(names) + 1}; start torchrun with --nproc-per-node "
                              f"{len(names) + 1}")
+        if group.rank == 0:
+            group.tell({"do": "begin", "brain": resolved.to_json(), "given": {
+                "seed": seed, "manual": manual, "run": run, "storage": None if storage is None else str(storage)}})
         group.names = ["the rank outside", *(f"{name} (rank {n})" for n, name in enumerate(names, 1))]
-        self.group, self.seed, self.namespace, self.run, self.epoch = group, seed, namespace, run, 0.0
-        self._packed = packed
+        super().__init__(seed, TorchBus)
+        self.group, self.namespace, self.run = group, resolved.namespace, run
         self.speaker = ""
-        self.news: list[dict[str, Any]] = []
-        self.told_of_goals: Callable[[News], None] = lambda news: None
-        self._scheduled: dict[str, Scheduled] = {}
-        self.schedule = LocalSchedule(self._scheduled)
-        self.bus: TorchBus = TorchBus(lambda: self.schedule.now)
+        self._resolved, self._manual = resolved, manual
         self._mine: TorchRegion | None = None
-        self._cards: list[dict[str, Any]] = []
+        self._news: list[dict[str, Any]] = []       # of goals that this rank's region has, not told yet
+        self._cards: list[dict[str, Any]] = []      # of all ranks, once they are there
         self._topics = Topics()
         self._records = Records(group, self._topics, self._hears)
-        self._begun = False     # all ranks are there
-        with group.patient():   # others load weights
-            self._copies = TorchCopies(group, names, copies)
-            given = dict(parameters or {}) if region is None else self._copies.given(region, parameters or {})
-            self._join(names, region, given, critical, manual)
+        packed = group.scatter([b"", *((states or {}).get(name, b"") for name in names)])
+        self._copies = TorchCopies(group, names, resolved.copies)
+        with group.patiently():   # others load weights
+            told: dict[str, Any] = {"names": names, "seed": seed, "code": code_hash("brain_runtime")}
+            if group.rank:
+                told |= self._begun(resolved.regions[group.rank - 1], storage, packed)
+            self._join(names, group.share(told))
 
     # -- the start -----------------------------------------------------------------------------------------------------
 
-    def _join(self, names: Sequence[str], region: Region | None, parameters: Mapping[str, Any],
-              critical: frozenset[str], manual: bool) -> None:
-        """Configures the own region while the others do theirs, and learns of theirs."""
-        told: dict[str, Any] = {"names": list(names), "seed": self.seed, "code": code_hash()}
-        if region is not None:
-            try:
-                told |= self._configured(region, parameters, critical, manual)
-            except Exception as error:  # whatever it is, the others wait to be told
-                told["error"] = f"{type(error).__name__}: {error}"
-        cards = self.group.share(told)
-        for rank, other in enumerate(cards):
-            if "error" in other:
-                raise RegionError(f"{self.group.names[rank]} could not begin: {other['error']}")
+    def _begun(self, spec: ResolvedRegion, storage: Path | str | None, packed: bytes) -> dict[str, Any]:
+        """Configures the own region while the others do theirs; returns its card, or why it could not begin."""
+        region = spec.make()
+        if storage is not None:
+            region.storage = Path(storage)
+        given = self._copies.given(region, spec.parameters)
+        try:
+            return self._configured(region, given, packed)
+        except Exception as error:  # whatever it is, the others wait to be told
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _configured(self, region: Region, parameters: Mapping[str, Any], packed: bytes) -> dict[str, Any]:
+        self._mine = mine = TorchRegion(self, region, name=region.name, order=self.group.rank, parameters=parameters,
+                                        state=None, critical=region.name in self._resolved.critical)
+        mine.packed = packed
+        if not self._manual and not (mine.life.change("configure") and mine.life.change("activate")):
+            raise mine.cause or RegionError(mine.reason())
+        return self._card(mine)
+
+    def _card(self, mine: TorchRegion) -> dict[str, Any]:
+        """Makes the card of the own region for the other ranks."""
+        region, configured = mine.region, mine.stepper is not None
+        publishes, hears = (region.publishes(), region.hears()) if configured else ({}, {})
+        of_the_host = {mine.named(heartbeat.PORT.topic): heartbeat.TYPE,
+                       mine.named(parameter_services.EVENTS): parameter_services.EVENT_TYPE,
+                       f"{region.name}/transition_event": TRANSITION_EVENT}
+        return {**card(region.name, publishes, hears, mine.named, idle=mine.idle, due=self.schedule.waits(mine),
+                       next_tick=mine.next_tick, budget=mine.gate.budget),
+                "of_the_host": of_the_host, "services": {name: kind for name, (kind, _) in mine.services.items()},
+                "types": {port.type: messages.type_hash(port.type) for port in (*publishes.values(), *hears.values())}}
+
+    def _join(self, names: Sequence[str], cards: list[dict[str, Any]]) -> None:
+        """Learns of all regions."""
+        for rank, told in enumerate(cards):
+            if "error" in told:
+                raise RegionError(f"{self.group.names[rank]} could not begin: {told['error']}")
         agree(cards, self.group.names)
         for rank, name in enumerate(names, 1):
-            mine = rank == self.group.rank and self._mine is not None
-            self._scheduled[name] = self._mine if mine else RemoteRegion(self, rank, cards[rank])     # type: ignore
+            mine = self._mine if rank == self.group.rank else None
+            self._regions[name] = mine or RemoteRegion(self, rank, cards[rank])
         self._cards = cards
         self._know_topics()
-        self._begun = True
         self._copies.meet(self.schedule, self._mine)
         self._heed()
 
     def _know_topics(self) -> None:
         """Numbers all topics that there are now, in the same way at each rank."""
         types, latched = {}, set()
-        for other in self._cards[1:]:
-            for port in (*other["hears"].values(), *other["publishes"].values()):
+        for told in self._cards[1:]:
+            for port in (*told["hears"].values(), *told["publishes"].values()):
                 types[port["topic"]] = port["type"]
-            types |= other["of_the_host"]
-            latched |= {port["topic"] for port in other["publishes"].values() if port["qos"]["latched"]}
+            types |= told["of_the_host"]
+            latched |= {port["topic"] for port in told["publishes"].values() if port["qos"]["latched"]}
         self._topics.number(types, frozenset(latched))
 
-    def _configured(self, region: Region, parameters: Mapping[str, Any], critical: frozenset[str], manual: bool
-                    ) -> dict[str, Any]:
-        rank = self.group.rank
-        self._mine = mine = TorchRegion(self, region, name=region.name, order=rank, parameters=parameters, state=None,
-                                        critical=region.name in critical)
-        mine.belongs_to(self.run)
-        mine.packed = self._packed
-        if not manual and not (mine.life.change("configure") and mine.life.change("activate")):
-            raise mine.cause or RegionError(mine.reason())
-        return self._card()
+    @property
+    def cards(self) -> dict[str, Mapping[str, Any]]:
+        """By region, its ports (``publishes``, ``hears``) and ``services``; topics ``of_the_host`` with their types."""
+        return dict(zip(self._regions, self._cards[1:]))
 
-    def _card(self) -> dict[str, Any]:
-        """Makes the card of the own region for the other ranks."""
-        mine = self._mine
-        assert mine is not None, "the rank outside has no region"
-        region = mine.region
-        configured = mine.stepper is not None
-        publishes, hears = (dict(region.publishes()), dict(region.hears())) if configured else ({}, {})
-        publishes = {name: replace(port, topic=mine.named(port.topic)) for name, port in publishes.items()}
-        hears = {name: replace(port, topic=mine.named(port.topic)) for name, port in hears.items()}
-        ports = (*publishes.values(), *hears.values())
-        of_the_host = {mine.named(heartbeat.PORT.topic): heartbeat.TYPE,
-                       mine.named(parameter_services.EVENTS): parameter_services.EVENT_TYPE,
-                       f"{region.name}/transition_event": TRANSITION_EVENT}
-        return {**card(region.name, publishes, hears, idle=mine.idle, due=self.schedule.waits(mine),
-                       next_tick=math.inf if mine.stepper is None else mine.stepper.next_tick,
-                       budget=mine.gate.budget),
-                "of_the_host": of_the_host, "services": {name: kind for name, (kind, _) in mine.services.items()},
-                "types": {port.type: messages.type_hash(port.type) for port in ports}}
+    def _actions(self, name: str) -> Mapping[str, Act]:
+        return self._resolved.region(name).load().actions()
 
     # -- what the schedule leads to --------------------------------------------------------------------------------
 
@@ -214,12 +252,13 @@ class TorchHost:
     @contextlib.contextmanager
     def told(self, mine: TorchRegion) -> Iterator[None]:
         """Notes what the own region publishes meanwhile, and tells it to the others; that it failed, too."""
-        if not self._begun or self.bus.noted is not None:   # a heartbeat in error processing
+        if not self._cards or self.bus.noted is not None:   # a heartbeat in error processing
             yield
             return
         noted: list[tuple[str, Any]] = []
         self.bus.noted = noted
         failure: RegionError | None = None
+        begin = time.perf_counter()
         try:
             yield
         except RegionError as error:
@@ -227,16 +266,16 @@ class TorchHost:
             mine.rest()     # the others hear it once more, before all end
         finally:
             self.bus.noted = None
-        news, self.news = self.news, []
+        mine.busy += time.perf_counter() - begin
+        news, self._news = self._news, []
         known = [(topic, message) for topic, message in noted if topic in self._topics.numbers]
-        standing = Standing(mine.idle, math.inf if mine.stepper is None else mine.next_tick, mine.held_until)
         if failure is not None:
-            self._records.tell(known, standing, str(failure), failed=True)
+            self._records.tell(known, mine.standing, str(failure), failed=True)
             raise failure
-        self._records.tell(known, standing, json.dumps(news) if news else "")
+        self._records.tell(known, mine.standing, json.dumps(news) if news else "")
 
     def follow(self, region: RemoteRegion) -> None:
-        """See :class:`.remote_region.Follows`."""
+        """Waits for what a region's rank tells of what it has done now, and does the same here."""
         record = self._records.follow(region.rank)
         self.speaker = region.name
         for topic, message in record.said:
@@ -245,23 +284,12 @@ class TorchHost:
         region.idle, region.next_tick, region.held_until = record.standing
         if record.failed:
             raise RegionError(record.text)
-        if record.text:
-            self._take_news(json.loads(record.text))
+        for one in json.loads(record.text) if record.text else ():
+            super().tell(News(bytes.fromhex(one["goal"]), Status(one["status"]), _message(one["message"])))
 
-    def _take_news(self, news: list[dict[str, Any]]) -> None:
-        """Takes in the news of goals that were given at the rank outside."""
-        for one in news:
-            message = messages.decode(bytes.fromhex(one["data"]), one["type"]) if one["type"] else None
-            self.told_of_goals(News(bytes.fromhex(one["goal"]), Status(one["status"]), message))
-
-    def due(self, region: RemoteRegion) -> None:
-        """See :class:`.remote_region.Follows`."""
-        self.schedule.due(region)
-
-    @property
-    def now(self) -> float:
-        """Simulated time since the start (s)."""
-        return self.schedule.now
+    def tell(self, news: News) -> None:
+        """What is new of a goal goes to the rank outside with the next record."""
+        self._news.append({"goal": news.goal.hex(), "status": int(news.status), "message": _plain(news.message)})
 
     def failed(self, hosted: LocalRegion, error: BaseException) -> None:
         """A step of the own region raised: the others are told, and all end."""
@@ -271,17 +299,13 @@ class TorchHost:
         """Makes no more steps of the own region; it stays in the schedule, since nobody leaves a static group."""
         hosted.idle = True
 
-    def _heed(self) -> None:
-        """Finds out which outputs on demand are wanted, as LocalHost does."""
-        changed = True
-        while changed:
-            changed = False
-            for region in self._scheduled.values():
-                changed |= region.heed()    # type: ignore[attr-defined]
+    # -- what rank 0 is asked for, and all ranks do --------------------------------------------------------------------
 
-    # -- what is done from outside, at all ranks at the same point: see brain_runtime.hosts.torch_orders -----------
+    publish = everywhere(LockstepHost.publish)
+    advance = everywhere(LockstepHost.advance)
+    meet = everywhere(LockstepHost.meet)
 
-    def hand_on(self, topic: str, message: Any, latch: bool) -> None:
+    def _say(self, topic: str, message: Any, latch: bool) -> None:
         """A message from the rank outside, which alone has it here; the others give None."""
         if topic not in self._topics.numbers:
             self.bus.publish(topic, message, latch)     # nobody but listeners outside
@@ -293,45 +317,41 @@ class TorchHost:
         else:
             ((_, message),) = self._records.follow(0).said
         self.bus.hand_on(topic, message, latch)
-        self.schedule.settle()
 
-    def meet(self, now: float, epoch: float, said: Sequence[tuple[str, Any, bool]]) -> None:
-        """Takes in what came from outside up to now, by a clock that does not wait, then does what was due meanwhile.
-
-        Args:
-            now: s since the start.
-            epoch: time of stamps when it was 0 (s).
-            said: topics, messages and whether they are latched; the messages are None but at rank 0.
-        """
-        self.epoch = epoch
-        self.schedule.move_to(now)
-        for topic, message, latch in said:
-            self.hand_on(topic, message, latch)
-        self.schedule.catch_up()
-
-    def listen(self, topic: str, more: int) -> None:
-        """The rank outside listens to a topic once more, or once less."""
+    @everywhere
+    def _listened(self, topic: str, more: int) -> None:
         self.bus.outside[topic] = self.bus.outside.get(topic, 0) + more
-        self._heed()
+        super()._listened(topic, more)
 
-    def hand_in(self, name: str, action: str, goal: Goal) -> None:
-        """A goal for a region, or one that is to be given up."""
-        region = self._scheduled[name]
-        if isinstance(region, TorchRegion):
-            region.hand_in(action, goal)
-        elif not region.idle:
-            self.schedule.due(region)
-        self.schedule.settle()
+    def _hand_in(self, name: str, action: str, goal: Goal) -> None:
+        self._give(name, action, goal.id.hex(), goal.canceling, _plain(goal.request))
 
-    def serve(self, name: str, service: str, request: bytes) -> Any:
-        """A service of a region's node, of its parameters or its life: JSON with the answer, or with an error."""
-        region, rank = self._scheduled[name], list(self._scheduled).index(name) + 1
+    @everywhere
+    def _give(self, name: str, action: str, goal: str, canceling: bool, request: Any) -> None:
+        super()._hand_in(name, action, Goal(bytes.fromhex(goal), _message(request), canceling=canceling))
+
+    def call(self, service: str, request: Any) -> Any:
+        """See :meth:`.local.LockstepHost.call`. Raises KeyError, RegionError, GroupError."""
+        name, _, service = service.rpartition("/")
+        if name not in self._regions:
+            raise KeyError(name)
+        told = self._serve(name, service, messages.encode(request).hex())
+        if "error" in told:
+            raise KeyError(told["error"])
+        return _message(told["answer"])
+
+    @everywhere
+    def _serve(self, name: str, service: str, request: str) -> dict[str, Any]:
+        """A service of a region's node, of its parameters or its life: its answer, or an error."""
+        region = self._regions[name]
+        rank = self.group.rank
         if isinstance(region, TorchRegion):
             with self.told(region):
                 told = self._answer(region, service, request)
             self.group.tell(told)
-        elif isinstance(region, RemoteRegion):
-            with self.group.patient():  # it may have to load its weights anew
+        else:
+            rank = region.rank
+            with self.group.patiently():  # it may have to load its weights anew
                 self.follow(region)
                 told = self.group.hear(rank)
         if "card" in told:
@@ -343,56 +363,71 @@ class TorchHost:
         self.schedule.settle()
         return told
 
-    def _answer(self, region: TorchRegion, service: str, request: bytes) -> dict[str, Any]:
+    def _answer(self, region: TorchRegion, service: str, request: str) -> dict[str, Any]:
         if service not in region.services:
             return {"error": f"{region.name} has no service {service}; it has {', '.join(region.services)}"}
         type_name, answer = region.services[service]
         try:
-            response = answer(messages.decode(request, service_type(type_name).request))
+            asked = messages.decode(bytes.fromhex(request), service_type(type_name).request)
+            return {"answer": _plain(answer(asked)), "card": self._card(region)}
         except Exception as error:  # the others wait to be told
-            return {"error": f"{type(error).__name__}: {error}", "card": self._card()}
-        return {"type": messages.type_name(response), "data": messages.encode(response).hex(), "card": self._card()}
+            return {"error": f"{type(error).__name__}: {error}", "card": self._card(region)}
 
-    def tick(self, number: int, wait: float) -> dict[str, float]:
+    @everywhere
+    def tick(self, number: int, wait: float = 0.0) -> dict[str, float]:
         """All ranks meet in ``wait`` s, by the clock of each: so one that stands still does not come, and is named.
 
+        What was asked of them before is done everywhere then.
+
         Returns:
-            At rank 0, by region, s that its steps took since the last tick; elsewhere nothing.
+            At rank 0, by region, s that it has computed since the last tick; elsewhere nothing.
+
+        Raises:
+            GroupError: names the ranks that have not come.
         """
         time.sleep(wait)
         self.group.barrier(f"tick {number}")
+        busy = 0.0
         if self._mine is not None:
-            self.group.send(np.array([self._mine.busy]), 0)
-            self._mine.busy = 0.0
-            return {}
-        found = np.zeros(len(self._scheduled))
-        for rank in range(1, self.group.size):
-            self.group.receive(found[rank - 1:rank], rank)
-        return dict(zip(self._scheduled, found.tolist()))
+            busy, self._mine.busy = self._mine.busy, 0.0
+        found = np.frombuffer(b"".join(self.group.gather(np.float64(busy).tobytes())))
+        return dict(zip(self._regions, found[1:].tolist()))
 
+    @everywhere
     def leave(self) -> None:
-        """Ends all regions in good order, one after the other."""
-        for region in self._scheduled.values():
-            if isinstance(region, TorchRegion):
-                with self.told(region):
-                    region.shut_down()
-            elif isinstance(region, RemoteRegion):
-                self.follow(region)
+        """Ends all regions in good order, one after the other; what they move is told to rest.
 
+        Raises:
+            RegionError, GroupError: see :meth:`advance`.
+        """
+        for region in self._regions.values():
+            region.shut_down()
+
+    @everywhere
     def snapshot(self) -> dict[str, bytes]:
-        """The states of all regions at this instant, by name, at rank 0; elsewhere none. All ranks call it."""
+        """The states of all regions at this instant, by name, at rank 0; see :mod:`.torch_snapshot`.
+
+        Raises:
+            GroupError: a rank is lost.
+        """
         mine = self._mine
         running = mine is not None and mine.stepper is not None
-        found = gather(self.group, snapshot.pack(mine.region, mine.running.state) if mine and running else b"")
-        return dict(zip(self._scheduled, found[1:]))
+        found = self.group.gather(snapshot.pack(mine.region, mine.running.state) if mine and running else b"")
+        return dict(zip(self._regions, found[1:]))
 
-    @property
-    def cards(self) -> dict[str, Mapping[str, Any]]:
-        """Cards of the regions, as each rank told its own last: ports and services."""
-        return dict(zip(self._scheduled, self._cards[1:]))
-
+    @everywhere
     def counts(self) -> dict[str, list[int]]:
-        """Spikes and synaptic operations so far, by region; all ranks call it."""
+        """Spikes and synaptic operations so far, by region. Raises GroupError."""
         mine = self._mine
         told = self.group.share(None if mine is None else [mine.region.spikes, mine.region.synops])
-        return dict(zip(self._scheduled, told[1:]))
+        return dict(zip(self._regions, told[1:]))
+
+
+def _plain(message: Any | None) -> list[str] | None:
+    """A message as JSON can hold it: its type and its CDR bytes."""
+    return None if message is None else [messages.type_name(message), messages.encode(message).hex()]
+
+
+def _message(told: Sequence[str] | None) -> Any | None:
+    """A message that :func:`_plain` told of. Raises MessageError."""
+    return None if told is None else messages.decode(bytes.fromhex(told[1]), told[0])

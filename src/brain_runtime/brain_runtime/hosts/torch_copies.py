@@ -19,7 +19,8 @@ from brain_runtime.contract.declared import DeclaredError
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.schedule import LocalSchedule
-from brain_runtime.hosts.torch_group import LARGEST, Group
+from brain_runtime.hosts.torch_exchange import LARGEST
+from brain_runtime.hosts.torch_group import Group
 from brain_runtime.contract.region import Region
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class TorchCopies:
         for number, one in enumerate(copies):
             ranks = [names.index(member) + 1 for member in one.members]
             if group.rank in ranks:
-                self._mine, self._part = number, group.part(f"copies {one.name}", ranks)
+                self._mine, self._part = number, group.part(f"copies of {one.name}", ranks)
 
     def given(self, region: Region, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters of this rank's region, with the weights of the first copy: of its file, not of the name.
@@ -57,27 +58,32 @@ class TorchCopies:
             content = region.weights.path(str(parameters.get("weights", ""))).read_bytes()
         except (DeclaredError, OSError):
             content = b""       # configured with it, the region says what is wrong
-        own = np.frombuffer(hashlib.sha256(content).digest(), np.uint8)
-        first = self._part.broadcast(own)
-        others = self._part.sum(np.array([float(not np.array_equal(own, first))]))[0]
-        if not others:
-            return dict(parameters)
-        size = int(self._part.broadcast(np.array([len(content)], np.int64))[0])
-        if not size:    # it cannot be read, which the first will say
-            return dict(parameters)
-        if not 0 < size <= LARGEST:
-            raise GroupError(f"the first of copies {self._copies[self._mine].name} has weights of {size} bytes; at "
-                             f"most {LARGEST} can be given to others")
-        sent = self._part.broadcast(np.frombuffer(content, np.uint8) if self._part.rank == 0 else
-                                    np.empty(size, np.uint8))
-        if np.array_equal(own, first):
+        with self._part.patiently():    # others read theirs
+            sent = self._first(content)
+        if sent is None:
             return dict(parameters)
         self._folder = tempfile.TemporaryDirectory(prefix="brain-weights-")
         path = Path(self._folder.name, f"{region.name}.safetensors")
-        path.write_bytes(sent.tobytes())
+        path.write_bytes(sent)
         log.warning("%s has other weights than %s, of which it is a copy; it takes those", region.name,
                     self._copies[self._mine].members[0])
         return {**parameters, "weights": str(path)}
+
+    def _first(self, content: bytes) -> bytes | None:
+        """The weights of the first copy, where the own ``content`` is another."""
+        own = np.frombuffer(hashlib.sha256(content).digest(), np.uint8)
+        first = self._part.spread(own.copy(), 0)
+        if not self._part.sum(np.array([float(not np.array_equal(own, first))]))[0]:
+            return None
+        size = int(self._part.spread(np.array([len(content)], np.int64), 0)[0])
+        if not size:    # it cannot be read, which the first will say
+            return None
+        if not 0 < size <= LARGEST:
+            raise GroupError(f"the first of copies {self._copies[self._mine].name} has weights of {size} bytes; at "
+                             f"most {LARGEST} can be given to others")
+        sent = np.frombuffer(content, np.uint8).copy() if self._part.rank == 0 else np.empty(size, np.uint8)
+        self._part.spread(sent, 0)
+        return None if np.array_equal(own, first) else sent.tobytes()
 
     def meet(self, schedule: LocalSchedule, mine: HostedRegion | None) -> None:
         """Lets the schedule make the means. All ranks call it, so that their schedules stay the same."""

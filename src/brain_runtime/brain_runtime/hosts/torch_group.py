@@ -5,26 +5,25 @@ Ranks are fixed at the start. Whoever ends takes all down: every other rank's ne
 """
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 from datetime import timedelta
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.group_error import GroupError, first_line
+from brain_runtime.hosts.torch_exchange import PointToPoint
 
 TIMEOUT = 60.0      # s that a rank waits for another one
 FORMING = 180.0     # s that it does while others still import torch, or configure their regions
-LARGEST = 1 << 28   # bytes of one text that a rank makes room for
 
 
-class Group:
+class Group(PointToPoint):
     """The ranks of this run.
 
     Args:
@@ -55,88 +54,33 @@ class Group:
                 raise GroupError(f"two processes of the group have rank {rank}; start each rank once")
             store.set(f"{rank} is here", "")
             store.wait([f"{other} is here" for other in range(size)], patience)     # most are still importing torch
-            self._made: Any = _made(backend, store, rank, size, patience)
-            self._backend, self._store = backend, store
-            self._part: Part | None = None
-            self._parts: dict[tuple[int, ...], int] = {}    # how often some ranks have had a group of their own
+            made = _made(backend, store, rank, size, patience)
         except GroupError:
             raise
         except (RuntimeError, ValueError) as error:     # torch's own are derived from these
-            raise GroupError(f"rank {rank} finds no group: {_first_line(error)}; start all ranks with torchrun"
+            raise GroupError(f"rank {rank} finds no group: {first_line(error)}; start all ranks with torchrun"
                              ) from error
-        self.rank, self.size = rank, size
-        self._patience = patience
-        self._wait_for(timedelta(seconds=timeout))
+        super().__init__(made, rank, size, patience, patience,
+                         torch.device("cuda", _place(rank)) if backend == "nccl" else None)
+        self._backend, self._store = backend, store
+        self._part: Group | None = None
+        self._parts: dict[tuple[int, ...], int] = {}    # how often some ranks have had a group of their own
         self.names = [f"rank {number}" for number in range(size)]
-        self._device = torch.device("cuda", _place(rank)) if backend == "nccl" else None
+        self._wait_for(timedelta(seconds=timeout))
 
     def close(self) -> None:
         """Leaves the group; others that wait for this rank fail."""
-        self._made = None
+        self._group = None
         if self._part is not None:
             self._part.close()
 
-    @contextlib.contextmanager
-    def patient(self) -> Iterator[None]:
-        """Waits longer for other ranks meanwhile, which have to load or to configure something."""
-        timeout = self._timeout
-        self._wait_for(self._patience)
-        try:
-            yield
-        finally:
-            self._wait_for(timeout)
-
     def _wait_for(self, timeout: timedelta) -> None:
         # gloo's own holds for collectives alone; what is sent and received takes one with each wait
-        self._timeout = timeout
-        if self._made is not None:
-            self._made.set_timeout(timeout)
-            if self._part is not None:
-                self._part.wait_for(timeout)
+        super()._wait_for(timeout)
+        if self._group is not None:
+            self._group.set_timeout(timeout)
 
-    @property
-    def _processes(self) -> Any:
-        if self._made is None:
-            raise GroupError(f"{self.names[self.rank]} has left the group")
-        return self._made
-
-    # -- one rank to another -----------------------------------------------------------------------------------------
-
-    def send(self, array: NDArray[Any], to: int) -> None:
-        """Sends an array's bytes, and waits until they are on their way. Raises GroupError."""
-        # torch takes no array that must not be written to, as what was decoded from bytes is
-        tensor = torch.from_numpy(np.require(array.reshape(-1).view(np.uint8), requirements="W"))
-        there = tensor if self._device is None else tensor.to(self._device)
-        try:
-            self._processes.send([there], to, 0).wait(self._timeout)
-        except RuntimeError as error:
-            raise self._lost(to, error) from error
-
-    def receive(self, into: NDArray[Any], source: int) -> None:
-        """Waits for an array and puts it into another of as many bytes. Raises GroupError."""
-        tensor = torch.from_numpy(into.reshape(-1).view(np.uint8))
-        try:
-            if self._device is None:
-                self._processes.recv([tensor], source, 0).wait(self._timeout)
-                return
-            there = torch.empty_like(tensor, device=self._device)
-            self._processes.recv([there], source, 0).wait(self._timeout)
-            tensor.copy_(there)
-        except RuntimeError as error:
-            raise self._lost(source, error) from error
-
-    def spread(self, array: NDArray[Any], source: int) -> None:
-        """Gives all ranks the bytes of one; all call it, with an array of that size. Raises GroupError."""
-        tensor = torch.from_numpy(array.reshape(-1).view(np.uint8))
-        try:
-            there = tensor if self._device is None else tensor.to(self._device)
-            self._processes.broadcast(there, source).wait()
-            if there is not tensor:
-                tensor.copy_(there)
-        except RuntimeError as error:
-            raise self._lost(source, error) from error
-
-    def part(self, name: str, ranks: Sequence[int]) -> Part:
+    def part(self, name: str, ranks: Sequence[int]) -> Group:
         """A group of some of the ranks, for collectives of theirs; these call it, with the same arguments.
 
         It takes the place of the one that this rank was in before.
@@ -144,18 +88,52 @@ class Group:
         Raises:
             GroupError: one of them does not come.
         """
-        own, times = ranks.index(self.rank), self._parts.get(tuple(ranks), 0)
-        self._parts[tuple(ranks)] = times + 1
+        times = self._parts[tuple(ranks)] = self._parts.get(tuple(ranks), 0) + 1
         # what an earlier group of the same ranks has left in the store would be taken for this one's
         store = dist.PrefixStore(f"{'+'.join(map(str, ranks))}/{times}", self._store)
-        try:
-            made = _made(self._backend, store, own, len(ranks), self._patience)
-        except RuntimeError as error:
-            raise GroupError(f"{self.names[self.rank]} does not find the other {name}: {_first_line(error)}") from error
         if self._part is not None:
             self._part.close()
-        self._part = Part(made, own, name, [self.names[rank] for rank in ranks], self._device)
+        try:
+            self._part = Group(self._backend, self._timeout.total_seconds(), store, ranks.index(self.rank), len(ranks))
+        except GroupError as error:
+            raise GroupError(f"{self.names[self.rank]} does not find the other {name}: {error}") from error
+        self._part.names = [self.names[rank] for rank in ranks]
         return self._part
+
+    # -- collectives -------------------------------------------------------------------------------------------------
+
+    def spread(self, array: NDArray[Any], source: int) -> NDArray[Any]:
+        """Gives all ranks the bytes of one (broadcast); all call it, with an array of that size.
+
+        Returns:
+            The array, with them in it.
+
+        Raises:
+            GroupError: a rank is lost.
+        """
+        try:
+            self._all(array.reshape(-1).view(np.uint8), lambda tensor: self._open().broadcast(tensor, source))
+        except RuntimeError as error:
+            raise self._lost(source, error, False) from error
+        return array
+
+    def sum(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of what all give (all_reduce), the same everywhere. Raises GroupError."""
+        found = array.copy()
+        try:
+            self._all(found, lambda tensor: self._open().allreduce(tensor))
+        except RuntimeError as error:
+            raise GroupError(f"{self.names[self.rank]} has lost another of {', '.join(self.names)}: "
+                             f"{first_line(error)}; a static group ends with its first rank that does") from error
+        return found
+
+    def _all(self, array: NDArray[Any], collective: Callable[[torch.Tensor], Any]) -> None:
+        """Does a collective with an array, in its place."""
+        tensor = torch.from_numpy(array)
+        there = tensor if self._device is None else tensor.to(self._device)
+        collective(there).wait()
+        if there is not tensor:
+            tensor.copy_(there)
 
     def barrier(self, what: str) -> None:
         """Returns when all ranks have come to ``what``.
@@ -164,10 +142,11 @@ class Group:
             GroupError: names all that have not come in time. Under nccl, which cannot tell, it names none.
         """
         try:
-            if hasattr(self._processes, "monitored_barrier"):
-                self._processes.monitored_barrier(self._timeout, True)
+            group = self._open()
+            if hasattr(group, "monitored_barrier"):
+                group.monitored_barrier(self._timeout, True)
             else:
-                self._processes.barrier().wait()
+                group.barrier().wait()
         except RuntimeError as error:
             named = re.search(r"Ranks? ([\d, ]+) failed", str(error))
             late = [self.names[int(rank)] for rank in re.findall(r"\d+", named[1])] if named else []
@@ -175,30 +154,19 @@ class Group:
             raise GroupError(f"{who} did not come to {what} within {self._timeout.total_seconds():g} s; a static group "
                              f"ends with its first rank that does") from error
 
-    def _lost(self, rank: int, error: Exception) -> GroupError:
-        return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {_first_line(error)}; a static group "
+    def _lost(self, rank: int, error: Exception, waited: bool) -> GroupError:
+        return GroupError(f"{self.names[self.rank]} has lost {self.names[rank]}: {first_line(error)}; a static group "
                           f"ends with its first rank that does")
 
-    # -- text, which is never pickled --------------------------------------------------------------------------------
+    # -- bytes and text, of any length; nothing is ever pickled ------------------------------------------------------
 
-    def tell(self, content: Any) -> None:
-        """Sends what JSON can hold to all others. Raises GroupError."""
-        data = np.frombuffer(json.dumps(content).encode(), np.uint8).copy()
-        for other in range(self.size):
-            if other != self.rank:
-                self.send(np.array([len(data)], np.int64), other)
-                self.send(data, other)
+    def tell(self, content: Any, default: Callable[[Any], Any] | None = None) -> None:
+        """Sends what JSON can hold to all others; ``default`` as :func:`json.dumps` takes it. Raises GroupError."""
+        self._put(json.dumps(content, default=default).encode(), self._others())
 
     def hear(self, source: int) -> Any:
         """Receives the content that another rank gave to :meth:`tell`. Raises GroupError."""
-        length = np.zeros(1, np.int64)
-        self.receive(length, source)
-        if not 0 < length[0] <= LARGEST:
-            raise GroupError(f"{self.names[source]} announces {length[0]} bytes of text; it runs other code, or steps "
-                             f"in another order")
-        data = np.empty(int(length[0]), np.uint8)
-        self.receive(data, source)
-        return json.loads(data.tobytes())
+        return json.loads(self._take(source))
 
     def share(self, content: Any) -> list[Any]:
         """Gathers the content of every rank, by rank; all call it. Raises GroupError."""
@@ -211,49 +179,27 @@ class Group:
                 found.append(self.hear(source))
         return found
 
+    def gather(self, mine: bytes) -> list[bytes]:
+        """Brings the bytes of each rank to rank 0, by rank; the others have an empty list. All call it.
 
-class Part:
-    """A group of some ranks, and their collectives. See :meth:`Group.part`.
+        Raises:
+            GroupError: a rank is lost, or announces too many.
+        """
+        if self.rank == 0:
+            return [mine, *map(self._take, self._others())]
+        self._put(mine, [0])
+        return []
 
-    Attributes:
-        rank: of this process among them.
-    """
+    def scatter(self, all_of_them: Sequence[bytes]) -> bytes:
+        """Gives each rank its part of what rank 0 has, by rank; the others give nothing. Raises as :meth:`gather`."""
+        if self.rank:
+            return self._take(0)
+        for other in self._others():
+            self._put(all_of_them[other], [other])
+        return all_of_them[0]
 
-    def __init__(self, made: Any, rank: int, name: str, names: Sequence[str], device: torch.device | None) -> None:
-        self.rank = rank
-        self._made, self._name, self._names, self._device = made, name, names, device
-
-    def broadcast(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Broadcasts the first rank's array; all give an array of the same size and type. Raises GroupError."""
-        found = array.copy()
-        self._do(found, lambda tensor: self._made.broadcast(tensor, 0))
-        return found
-
-    def sum(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The sum of what all give (all_reduce), the same everywhere. Raises GroupError."""
-        found = array.copy()
-        self._do(found, lambda tensor: self._made.allreduce(tensor))
-        return found
-
-    def _do(self, array: NDArray[Any], collective: Any) -> None:
-        tensor = torch.from_numpy(array)
-        try:
-            there = tensor if self._device is None else tensor.to(self._device)
-            collective(there).wait()
-            if there is not tensor:
-                tensor.copy_(there)
-        except (AttributeError, RuntimeError) as error:     # closed, or lost
-            raise GroupError(f"{self._names[self.rank]} has lost another of {self._name} ({', '.join(self._names)}): "
-                             f"{_first_line(error)}; a static group ends with its first rank that does") from error
-
-    def wait_for(self, timeout: timedelta) -> None:
-        """Sets the timeout with which each collective waits for the others."""
-        if self._made is not None:
-            self._made.set_timeout(timeout)
-
-    def close(self) -> None:
-        """Leaves them."""
-        self._made = None
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
 
 
 def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> Any:
@@ -274,7 +220,3 @@ def _made(backend: str, store: dist.Store, rank: int, size: int, timeout: timede
 def _place(rank: int) -> int:
     """Returns this process's place among its machine's ranks, as torchrun tells it."""
     return int(os.environ.get("LOCAL_RANK", rank))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

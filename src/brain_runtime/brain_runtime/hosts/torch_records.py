@@ -2,23 +2,32 @@
 """Records: what a rank tells the others each time its region has done something, and how they wait for it.
 
 A record is one row of numbers to every other rank: which topics were published, and when the region steps next. A rank
-that hears one of these topics gets the messages behind it. All ranks count the records; one that is at another number
-runs other code, or steps in another order, and is named.
+that hears one of these topics gets the messages behind it: arrays as tensors of their own, everything else as CDR
+bytes. What of a type is an array, and of which numbers, both ends know from its definition; only lengths are sent.
+
+All ranks count the records; one that is at another number runs other code, or steps in another order, and is named.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+import functools
+from dataclasses import replace
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brain_runtime.hosts.group_error import GroupError
 from brain_runtime.hosts.torch_group import Group
-from brain_runtime.hosts.torch_parcel import array_fields, pack, room, unpack
+from brain_wire import cdr, messages
+from brain_wire.definitions import Nodetype
+from brain_wire.messages import MessageError
 
 NUMBERS = 64                        # int64 in a row
 _NUMBER, _STATUS, _COUNT, _IDLE, _NEXT, _HELD, _ENTRIES = range(7)
 _WHOLE, _MORE, _FAILED = range(3)   # what the status says: that is all, another row follows, the region failed
 _TEXT = -1                          # in place of a topic: JSON for the rank outside
+WORTH = 512     # bytes of an array from which on it is sent by itself
+MOST = 1 << 28  # bytes of one message that a rank makes room for
 
 
 class Standing(NamedTuple):
@@ -64,6 +73,29 @@ class Topics:
         self.numbers = {name: number for number, name in enumerate(self.names)}
 
 
+class _Entry(NamedTuple):
+    """A message in a row, or text.
+
+    Attributes:
+        topic: its number.
+        rest: CDR bytes of the message without the arrays that travel by themselves.
+        lengths: elements of each of :func:`array_fields`; 0: it is in ``rest``, or empty.
+        arrays: those that travel by themselves.
+        to: the ranks that hear it.
+    """
+
+    topic: int
+    rest: bytes
+    lengths: tuple[int, ...]
+    arrays: tuple[NDArray[Any], ...]
+    to: frozenset[int]
+
+    @property
+    def size(self) -> int:
+        """Numbers that it takes in a row."""
+        return 2 + len(self.lengths)
+
+
 class Records:
     """Sends and receives the records of one brain.
 
@@ -76,6 +108,10 @@ class Records:
     def __init__(self, group: Group, topics: Topics, hears: Callable[[int, str], bool]) -> None:
         self._group, self._topics, self._hears = group, topics, hears
         self._number = 0
+
+    def _to(self, topic: str, rank: int) -> bool:
+        """Tells whether the messages of a topic go to a rank."""
+        return topic in self._topics.latched or self._hears(rank, topic)
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
@@ -91,24 +127,18 @@ class Records:
         Raises:
             GroupError: a rank is lost. MessageError: a message cannot be encoded.
         """
-        entries = [self._entry(topic, message) for topic, message in said]
+        others = frozenset(range(self._group.size)) - {self._group.rank}
+        entries = [_Entry(self._topics.numbers[topic], *apart(message),
+                          frozenset(rank for rank in others if self._to(topic, rank))) for topic, message in said]
         if text:
-            to = frozenset(range(self._group.size)) if failed else frozenset((0,))
-            entries.append(_Entry(_TEXT, text.encode(errors="replace"), (), (), to - {self._group.rank}))
+            entries.append(_Entry(_TEXT, text.encode(errors="replace"), (), (), others if failed else frozenset((0,))))
         rows: list[list[_Entry]] = [[]]
         for entry in entries:
             if sum(e.size for e in rows[-1]) + entry.size > NUMBERS - _ENTRIES:
                 rows.append([])
             rows[-1].append(entry)
-        last = _FAILED if failed else _WHOLE
-        for number, row in enumerate(rows):
-            self._send(row, standing, last if number == len(rows) - 1 else _MORE)
-
-    def _entry(self, topic: str, message: Any) -> _Entry:
-        others = (rank for rank in range(self._group.size) if rank != self._group.rank)
-        to = frozenset(rank for rank in others if topic in self._topics.latched or self._hears(rank, topic))
-        parcel = pack(message)
-        return _Entry(self._topics.numbers[topic], parcel.rest, parcel.lengths, parcel.arrays, to)
+        for row in rows:
+            self._send(row, standing, _MORE if row is not rows[-1] else _FAILED if failed else _WHOLE)
 
     def _send(self, row: list[_Entry], standing: Standing, status: int) -> None:
         numbers = np.zeros(NUMBERS, np.int64)
@@ -123,7 +153,7 @@ class Records:
         for rank in range(self._group.size):
             for_it = [entry for entry in row if rank in entry.to]
             if for_it:
-                self._group.send(np.frombuffer(b"".join(entry.rest for entry in for_it), np.uint8).copy(), rank)
+                self._group.send(np.frombuffer(b"".join(entry.rest for entry in for_it), np.uint8), rank)
                 for entry in for_it:
                     for array in entry.arrays:
                         self._group.send(array, rank)
@@ -146,58 +176,83 @@ class Records:
                                  f"{self._group.names[self._group.rank]} is at {self._number}; the ranks run other "
                                  f"code, or were not started together")
             self._number += 1
-            for topic, message in self._receive(numbers, source, failed := numbers[_STATUS] == _FAILED):
+            failed = bool(numbers[_STATUS] == _FAILED)
+            for topic, content in self._receive(numbers, source, failed):
                 if topic:
-                    said.append((topic, message))
+                    said.append((topic, content))
                 else:
-                    text = message
+                    text = content or text
             if numbers[_STATUS] != _MORE:
                 next_tick, held_until = numbers[[_NEXT, _HELD]].view(np.float64)
-                return Record(said, Standing(bool(numbers[_IDLE]), float(next_tick), float(held_until)), text,
-                              bool(failed))
+                return Record(said, Standing(bool(numbers[_IDLE]), float(next_tick), float(held_until)), text, failed)
 
-    def _receive(self, numbers: np.ndarray, source: int, failed: bool) -> list[tuple[str, Any]]:
-        """Topics and messages of one row; an empty topic: text."""
+    def _receive(self, numbers: np.ndarray, source: int, failed: bool) -> Iterator[tuple[str, Any]]:
+        """Yields topics and messages of one row; an empty topic: text. None is what this rank does not hear."""
         topics, me, at = self._topics, self._group.rank, _ENTRIES
         announced: list[tuple[str, int, list[int], bool]] = []
         for _ in range(numbers[_COUNT]):
             number, size = int(numbers[at]), int(numbers[at + 1])
             name = topics.names[number] if 0 <= number < len(topics.names) else ""
-            fields = array_fields(topics.types[name]) if name else ()
-            lengths = [int(length) for length in numbers[at + 2:at + 2 + len(fields)]]
-            at += 2 + len(fields)
-            mine = (name in topics.latched or self._hears(me, name)) if name else failed or me == 0
-            announced.append((name, size, lengths, mine))
+            count = len(array_fields(topics.types[name])) if name else 0
+            mine = self._to(name, me) if name else failed or me == 0
+            announced.append((name, size, numbers[at + 2:at + 2 + count].tolist(), mine))
+            at += 2 + count
         rests = np.empty(sum(size for _, size, _, mine in announced if mine), np.uint8)
         if any(mine for *_, mine in announced):
             self._group.receive(rests, source)
-        found: list[tuple[str, Any]] = []
         begin = 0
         for name, size, lengths, mine in announced:
             if not mine:
-                if name:
-                    found.append((name, None))
+                yield name, None
                 continue
             rest = rests[begin:begin + size].tobytes()
             begin += size
             if not name:
-                found.append(("", rest.decode(errors="replace")))
+                yield name, rest.decode(errors="replace")
                 continue
-            arrays = room(topics.types[name], lengths)
-            for array in arrays.values():
+            message, arrays = messages.decode(rest, topics.types[name]), room(topics.types[name], lengths)
+            for field, array in arrays.items():
                 self._group.receive(array, source)
-            found.append((name, unpack(topics.types[name], rest, arrays)))
-        return found
+                setattr(message, field, array)
+            yield name, message
 
 
-class _Entry(NamedTuple):
-    topic: int
-    rest: bytes
-    lengths: tuple[int, ...]
-    arrays: tuple[Any, ...]
-    to: frozenset[int]
+# -- messages and their arrays ----------------------------------------------------------------------------------------
 
-    @property
-    def size(self) -> int:
-        """Numbers that it takes in a row."""
-        return 2 + len(self.lengths)
+
+@functools.cache
+def array_fields(type_name: str) -> dict[str, np.dtype[Any]]:
+    """The arrays of any length that a message has itself, in the order of its fields: their names and numbers."""
+    return {name: np.dtype(cdr.FORMATS[detail[0][1][0]]) for name, (kind, detail) in messages.fields_of(type_name)
+            if kind == Nodetype.SEQUENCE and detail[0][0] == Nodetype.BASE and detail[0][1][0] != "string"}
+
+
+def apart(message: Any) -> tuple[bytes, tuple[int, ...], tuple[NDArray[Any], ...]]:
+    """Takes a message apart into ``rest``, ``lengths`` and ``arrays`` of an entry.
+
+    Raises:
+        MessageError: it cannot be encoded.
+    """
+    alone, lengths = {}, []
+    for name, dtype in array_fields(messages.type_name(message)).items():
+        value = np.asarray(getattr(message, name))
+        is_alone = value.nbytes >= WORTH and value.ndim == 1
+        lengths.append(len(value) if is_alone else 0)
+        if is_alone:
+            alone[name] = np.require(value, dtype, ["C", "W"])     # as torch takes it, once for all who hear it
+    if alone:
+        message = replace(message, **{name: value[:0] for name, value in alone.items()})
+    return messages.encode(message), tuple(lengths), tuple(alone.values())
+
+
+def room(type_name: str, lengths: list[int]) -> dict[str, NDArray[Any]]:
+    """Arrays to receive into, by field.
+
+    Raises:
+        MessageError: there are more bytes than :data:`MOST`, or less than none.
+    """
+    known = array_fields(type_name)
+    sizes = [length * dtype.itemsize for length, dtype in zip(lengths, known.values())]
+    if min(lengths, default=0) < 0 or sum(sizes) > MOST:
+        raise MessageError(f"{type_name} of {sum(sizes)} bytes was announced, and {MOST} at most are taken")
+    return {name: np.empty(length, dtype) for (name, dtype), length in zip(known.items(), lengths) if length}

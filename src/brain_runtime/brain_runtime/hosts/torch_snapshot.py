@@ -9,54 +9,18 @@ from __future__ import annotations
 import logging
 import tempfile
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from brain_runtime.contract import snapshot
-from brain_runtime.hosts.group_error import GroupError
-from brain_runtime.hosts.torch_group import Group
 from brain_runtime.contract.region import Region
 from brain_runtime.contract.snapshot import SnapshotError
 
 FORMAT = "1"
-LARGEST = 1 << 30   # bytes of one region's state that a rank makes room for
 
 log = logging.getLogger(__name__)
-
-
-def gather(group: Group, mine: bytes) -> list[bytes]:
-    """Brings what each rank has to rank 0, by rank; elsewhere the list is empty. All call it. Raises GroupError."""
-    sizes = group.share(len(mine))
-    if group.rank != 0:
-        if mine:
-            group.send(np.frombuffer(mine, np.uint8), 0)
-        return []
-    return [mine, *(_received(group, size, rank) for rank, size in enumerate(sizes[1:], 1))]
-
-
-def scatter(group: Group, all_of_them: Sequence[bytes]) -> bytes:
-    """Gives each rank its part of what rank 0 has, by rank; the others give nothing. All call it. Raises GroupError."""
-    if group.rank == 0:
-        for rank, part in enumerate(all_of_them[1:], 1):
-            group.send(np.array([len(part)], np.int64), rank)
-            if part:
-                group.send(np.frombuffer(part, np.uint8), rank)
-        return all_of_them[0]
-    size = np.zeros(1, np.int64)
-    group.receive(size, 0)
-    return _received(group, int(size[0]), 0)
-
-
-def _received(group: Group, size: int, source: int) -> bytes:
-    if not 0 <= size <= LARGEST:
-        raise GroupError(f"{group.names[source]} announces a state of {size} bytes; it runs other code")
-    found = np.empty(size, np.uint8)
-    if size:
-        group.receive(found, source)
-    return found.tobytes()
 
 
 def pack(states: Mapping[str, bytes], brain: str, now: float) -> bytes:
@@ -67,20 +31,17 @@ def pack(states: Mapping[str, bytes], brain: str, now: float) -> bytes:
 
 def unpack(path: Path, brain: str) -> dict[str, bytes]:
     """The snapshots of a brain's regions by name, from the newest file that can be used; none where there is none."""
-    for candidate in (path, snapshot.previous(path)):
-        if not candidate.exists():
-            continue
-        try:
-            with safe_open(candidate, framework="numpy") as file:
-                told: dict[str, Any] = file.metadata() or {}
-                if told.get("format") != FORMAT or told.get("brain") != brain:
-                    raise SnapshotError(f"snapshot {candidate} is of brain {told.get('brain')!r} and format "
-                                        f"{told.get('format')!r}, but {brain!r} and {FORMAT!r} are needed")
-                return {name: value.tobytes() for name, value in snapshot.arrays_of(file).items()}
-        except (SafetensorError, OSError, ValueError, SnapshotError) as error:
-            aside = snapshot.set_aside(candidate)
-            log.warning("%s. It is kept as %s; the brain starts without it.", error, aside.name)
-    return {}
+    def use(candidate: Path) -> dict[str, bytes]:
+        told, arrays = snapshot.content(candidate)
+        if told.get("format") != FORMAT or told.get("brain") != brain:
+            raise SnapshotError(f"snapshot {candidate} is of brain {told.get('brain')!r} and format "
+                                f"{told.get('format')!r}, but {brain!r} and {FORMAT!r} are needed")
+        return {name: value.tobytes() for name, value in arrays.items()}
+
+    found, warnings = snapshot.newest(path, use, "the brain")
+    for warning in warnings:
+        log.warning(warning)
+    return found or {}
 
 
 def restored(packed: bytes, region: Region) -> Any | None:
