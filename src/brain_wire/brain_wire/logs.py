@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import IO, Callable
@@ -36,6 +37,9 @@ class Logs:
     Raises:
         OSError: the folder cannot be made.
     """
+
+    errors: int | None = subprocess.STDOUT
+    """Standard error of a process, beside :meth:`output`, as :class:`subprocess.Popen` takes it."""
 
     def __init__(self, folder: Path, complain: Callable[[str], None]) -> None:
         self.folder = private.folder(Path(folder))
@@ -75,7 +79,7 @@ class Logs:
 
 
 class Through(Logs):
-    """No logs: processes write where this one does."""
+    """No logs: processes write to this one's standard error."""
 
     def __init__(self) -> None:
         self._failing = set()
@@ -90,6 +94,16 @@ class Through(Logs):
     def last_line(self, name: str) -> str:
         """None is known."""
         return ""
+
+
+class Inherited(Through):
+    """No logs: processes have this one's standard output and standard error."""
+
+    errors = None
+
+    def output(self, name: str) -> IO[bytes]:
+        """This process's own standard output."""
+        return open(os.dup(1), "ab")  # noqa: SIM115
 
 
 def survive_full_disk() -> None:
