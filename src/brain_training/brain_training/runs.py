@@ -327,15 +327,12 @@ def _elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
 def _survived(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     """Starts ranks of which some may die, see :mod:`.parallel.surviving`, and keeps other commands from their files."""
-    from brain_training.parallel import ranks, watch
+    from brain_training.parallel import ranks
 
-    how = settings.how
-    assert how.plan is not None
-    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
     with _alone([name], [out], settings):
         if not settings.resume:     # ranks go on from the newest that there is
             _forget([name], [out], settings)
-        found = watch.launch(how.plan.world, ranks.command(name, out, settings))
+        found = ranks.launch(name, out, settings)
         _forget([name], [out], settings)
     return _report(name, out, found, settings.graph, settings.size)
 

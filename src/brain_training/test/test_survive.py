@@ -15,6 +15,7 @@ import parallel_tasks as tasks
 import pytest
 import torch.distributed as dist
 
+from brain_runtime.run.keeper import VARIABLE
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import Plan, PlanError
 from brain_training.parallel.shards import ShardsTrainer
@@ -77,9 +78,10 @@ class Training:
         found = {}
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and os.getpgid(int(entry.name)) == self.process.pid:
+                if entry.name.isdigit():
                     values = dict(item.partition("=")[::2] for item in (entry / "environ").read_text().split("\0"))
-                    found[int(values["RANK"])] = int(entry.name)
+                    if values[VARIABLE].startswith(f"{self.process.pid}:"):     # its keeper
+                        found[int(values["RANK"])] = int(entry.name)
             except (OSError, KeyError):
                 continue
         return found
