@@ -83,10 +83,11 @@ def test_a_command_that_is_not_there_is_an_error_and_leaves_none():
 
 def test_variables_are_added_and_taken_away(monkeypatch, capfd):
     monkeypatch.setenv("BRAIN_HERE", "here")
-    with Processes([shell("a", "echo ${BRAIN_HERE-none} $BRAIN_MORE; echo error >&2")],
+    monkeypatch.setenv("BRAIN_KEEPER", "1:1")
+    with Processes([shell("a", "echo ${BRAIN_HERE-none} $BRAIN_MORE ${BRAIN_KEEPER-alone}; echo error >&2")],
                    environment={"BRAIN_HERE": None, "BRAIN_MORE": "more"}) as some:
         assert some.wait(PATIENCE)
-    assert capfd.readouterr() == ("none more\n", "error\n")     # as this process's own
+    assert capfd.readouterr() == ("none more alone\n", "error\n")     # as this process's own
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

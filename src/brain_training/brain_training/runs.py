@@ -19,7 +19,7 @@ import torch
 
 from brain_runtime.graph.graphs import DEFAULT
 from brain_training import tasks
-from brain_training.at_once import Failed, Job, at_once
+from brain_training.process_pool import Failed, Job, at_once
 from brain_training.blamed import blamed, when
 from brain_training.checkpoint import TEMPORARY, CheckpointError, folder_of, held, newest
 from brain_training.parallel import plan as plans

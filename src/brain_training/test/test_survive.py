@@ -15,7 +15,6 @@ import parallel_tasks as tasks
 import pytest
 import torch.distributed as dist
 
-from brain_runtime.run.keeper import VARIABLE
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import Plan, PlanError
 from brain_training.parallel.shards import ShardsTrainer
@@ -25,6 +24,7 @@ PROGRAM = Path(__file__).with_name("programs") / "survive_main.py"
 PATIENCE = 240.0        # s: ranks start slowly where others use the cores
 NEVER, ALWAYS = "1e9", "0"      # checkpoints, but for the last
 SEED = 5
+MARK = "SURVIVE_TEST"   # variable of all processes of a training
 
 
 class Training:
@@ -42,7 +42,8 @@ class Training:
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen([sys.executable, *line], stdout=subprocess.PIPE, stderr=errors, text=True,
                                             start_new_session=True,
-                                            env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+                                            env={**os.environ, "OMP_NUM_THREADS": "1", MARK: str(folder),
+                                                 **environment})
 
     def __enter__(self):
         return self
@@ -80,7 +81,7 @@ class Training:
             try:
                 if entry.name.isdigit():
                     values = dict(item.partition("=")[::2] for item in (entry / "environ").read_text().split("\0"))
-                    if values[VARIABLE].startswith(f"{self.process.pid}:"):     # its keeper
+                    if values[MARK] == str(self.folder):
                         found[int(values["RANK"])] = int(entry.name)
             except (OSError, KeyError):
                 continue

@@ -50,6 +50,10 @@ class Logs:
         """File of a log."""
         return self.folder / f"{name}.log"
 
+    def file(self, name: str) -> Path | None:
+        """File that a process may write to by itself; None: it writes where this one does."""
+        return self.path(name)
+
     def add(self, name: str, text: str) -> None:
         """Appends to a log, if that can be done."""
         try:
@@ -83,6 +87,10 @@ class Through(Logs):
 
     def __init__(self) -> None:
         self._failing = set()
+
+    def file(self, name: str) -> Path | None:
+        """None: there are none."""
+        return None
 
     def add(self, name: str, text: str) -> None:
         """Nothing: what is told of processes is told elsewhere too."""

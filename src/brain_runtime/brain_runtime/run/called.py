@@ -7,9 +7,11 @@ import os
 import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Callable
 
 from brain_runtime.run.end_with_parent import die_with
+from brain_wire import private
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,19 @@ class Called:
     Args:
         call: see there.
         hear: takes in what it tells.
+        log: file that it writes to; None: it has this process's standard output and standard error.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, call: Call, hear: Callable[[Any], None]) -> None:
+    def __init__(self, call: Call, hear: Callable[[Any], None], log: Path | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self._hear = hear
         self._news, theirs = context.Pipe(duplex=False)
         with theirs:
-            self._process = context.Process(target=_run, args=(call.function, call.args(), theirs, os.getpid()))
+            self._process = context.Process(target=_run, args=(call.function, call.args(), theirs, log,
+                                                                os.getpid()))
             self._process.start()
 
     @property
@@ -72,9 +76,14 @@ class Called:
         return status
 
 
-def _run(function: Callable[..., None], args: tuple[Any, ...], news: Connection, parent: int) -> None:
+def _run(function: Callable[..., None], args: tuple[Any, ...], news: Connection, log: Path | None,
+         parent: int) -> None:
     die_with(parent)
     os.setsid()     # Ctrl-C is for who has started it, who then ends it
+    if log is not None:
+        with open(log, "ab", opener=private.opener) as file:
+            for descriptor in (1, 2):
+                os.dup2(file.fileno(), descriptor)
     lock = threading.Lock()
 
     def tell(what: Any) -> None:

@@ -75,7 +75,8 @@ class Loop:
         self._logs, self._log = logs, log
         self._show = guarded(on_event or (lambda event: None), "showing events")
         self._told = on_told or (lambda name, what: None)
-        self._environment = {**ONE_THREAD, "PYTHONUNBUFFERED": "1", **os.environ, **(environment or {})}
+        self._environment = {**ONE_THREAD, "PYTHONUNBUFFERED": "1", **os.environ}
+        self._added = environment or {}
         self._wanted: dict[str, Workload] = {}
         self._all: dict[str, _Process] = {}
         self._now, self._ending = 0.0, False
@@ -263,7 +264,8 @@ class Loop:
             if popen is None and (below := workload.below) is not None:
                 popen = Tree(below.folder, below.token, below.steps, workload.grace)
             elif popen is None and workload.call is not None:
-                popen = Called(workload.call, functools.partial(self._told, workload.name))
+                popen = Called(workload.call, functools.partial(self._told, workload.name),
+                               self._logs.file(workload.name))
             elif popen is None:
                 popen = self._spawn_with_channel(one, workload, more)
         except OSError as error:
@@ -288,7 +290,7 @@ class Loop:
     def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
         command = _with(workload.argv, more)
-        told = {**self._environment, **workload.environment, **keeper.told(workload.stop_order)}
+        told = {**self._environment, **keeper.told(workload.stop_order), **self._added, **workload.environment}
         environment = {name: value for name, value in told.items() if value is not None}
         if not workload.lingers:
             command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), *command]

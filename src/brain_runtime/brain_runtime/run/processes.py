@@ -13,10 +13,12 @@ import weakref
 from concurrent.futures import Future, wait
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, TypeVar
 
+from brain_runtime.run import keeper
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import OVER, Event, Workload
 from brain_wire.logs import Inherited, Logs
 
+NO_BRAIN = {keeper.VARIABLE: None, keeper.TURN: None}   # they are none of a brain's, each of which names its keeper
 LOOK = 1.0      # s between looks whether the loop's thread is there still
 T = TypeVar("T")
 
@@ -75,7 +77,7 @@ class Processes:
                     changed.notify_all()
                 heard.put((event.name, Ended(status, not loop.over(event.name))))
 
-        loop = Loop((), logs or Inherited(), log=log, on_event=show, environment=environment,
+        loop = Loop((), logs or Inherited(), log=log, on_event=show, environment={**NO_BRAIN, **(environment or {})},
                     on_told=lambda name, what: heard.put((name, what)))
         self._loop, self._over = loop, threading.Event()
         self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
@@ -145,9 +147,9 @@ class Processes:
 
     # -- what is done with them ------------------------------------------------------------------------------------
 
-    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """Sends one a signal, if it runs."""
-        self._do(self._loop.kill, name, number)
+    def kill(self, name: str, number: int = signal.SIGKILL) -> bool:
+        """Sends one a signal; whether there was one to send it to."""
+        return bool(self._do(self._loop.kill, name, number))
 
     def end(self, grace: float | None = None) -> None:
         """Ends all: SIGTERM, and SIGKILL for what is left after ``grace`` s, None: of each its own; and waits."""
