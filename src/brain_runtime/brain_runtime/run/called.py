@@ -44,8 +44,8 @@ class Called:
         self._hear = hear
         self._news, theirs = context.Pipe(duplex=False)
         with theirs:
-            self._process = context.Process(target=_run, args=(call.function, call.args(), theirs, log,
-                                                                os.getpid()))
+            args = call.function, call.args(), theirs, log, os.getpid()
+            self._process = context.Process(target=_run, args=args)
             self._process.start()
 
     @property
