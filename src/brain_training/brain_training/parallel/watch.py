@@ -25,7 +25,7 @@ import torch.distributed as dist
 from brain_runtime.hosts import torch_store
 from brain_runtime.run.ending import left_by_signals
 from brain_runtime.run.processes import Processes, by_number
-from brain_runtime.run.workload import NEVER, Workload
+from brain_runtime.run.workload import GRACE, NEVER, Workload
 from brain_training.parallel.ranks import LOST, REPORT, causes, reports, why
 from brain_training.parallel.surviving import MET, decision, fence
 from brain_training.task import TrainingError
@@ -56,7 +56,8 @@ def launch(ranks: int, argv: list[str], threads: int = 1, survive: bool = True) 
                   "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "TORCHELASTIC_USE_AGENT_STORE": "True",
                   "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
         with Processes([Workload(f"rank {rank}", (sys.executable, *argv), {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                                 restart=NEVER) for rank in range(ranks)], environment=shared) as children:
+                                 restart=NEVER, grace=0.0 if survive else GRACE) for rank in range(ranks)],
+                       environment=shared) as children:     # what survivors left stands still
             statuses = _Watch(children, ranks, store, report).run() if survive else _all(children, ranks, report)
         for path in reports(report).values() if survive or not any(statuses.values()) else ():
             told = json.loads(path.read_text(encoding="utf-8"))
