@@ -31,7 +31,7 @@ class Failed(NamedTuple):
 
 
 class _Bar(NamedTuple):
-    """How far a job is."""
+    """Progress of a job."""
 
     what: str
     done: int

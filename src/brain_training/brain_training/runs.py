@@ -293,8 +293,10 @@ def _together(name: str, out: Path | None, settings: Settings, progress: Progres
         files(name, out, settings.graph, settings.size)
         settings.task(tasks.load(name, settings.graph)).check()
     if not ranks.started():
+        from brain_training.parallel import watch
+
         how = settings.how
-        return (_elastic if how.elastic else _survived if how.survive else ranks.launch)(name, out, settings)
+        return (_elastic if how.elastic else _survived if how.survive else watch.training)(name, out, settings)
     if settings.how.survive:
         with ranks.joined(settings) as (all_ranks, here):
             return train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
@@ -327,12 +329,12 @@ def _elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
 def _survived(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     """Starts ranks of which some may die, see :mod:`.parallel.surviving`, and keeps other commands from their files."""
-    from brain_training.parallel import ranks
+    from brain_training.parallel import watch
 
     with _alone([name], [out], settings):
         if not settings.resume:     # ranks go on from the newest that there is
             _forget([name], [out], settings)
-        found = ranks.launch(name, out, settings)
+        found = watch.training(name, out, settings)
         _forget([name], [out], settings)
     return _report(name, out, found, settings.graph, settings.size)
 

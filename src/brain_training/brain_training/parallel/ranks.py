@@ -67,7 +67,7 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     assert how.plan is not None
     how.plan.check_world(world)
     cuda = settings.device.startswith("cuda")
-    backend = _backend(settings)
+    backend = backend_of(settings)
     if cuda:
         settings = replace(settings, device=gpu(backend, int(os.environ.get("LOCAL_RANK", "0"))))
         torch.cuda.set_device(settings.device)
@@ -103,7 +103,8 @@ def _serving() -> dist.TCPStore | None:
     return torch_store.serve(int(os.environ["MASTER_PORT"]))
 
 
-def _backend(settings: Settings) -> str:
+def backend_of(settings: Settings) -> str:
+    """Returns the backend of a training's ranks, the device's own where none is named."""
     return settings.how.backend or ("nccl" if settings.device.startswith("cuda") else "gloo")
 
 
@@ -148,25 +149,6 @@ def command(name: str, out: Path | None, settings: Settings) -> list[str]:
              ("--survive", how.survive)]
     return ["-m", "brain", "train", name, *(str(part) for option in options if option[1] is not None
                                             for part in option), *(flag for flag, given in flags if given)]
-
-
-def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
-    """Starts the ranks of a training on this machine, and waits for them. They end with this process.
-
-    Returns:
-        What :func:`brain_training.runs.train` does.
-
-    Raises:
-        PlanError: there is no GPU for each rank.
-        TrainingError: see :func:`.watch.launch`.
-    """
-    from brain_training.parallel import watch
-
-    plan = settings.how.plan
-    assert plan is not None
-    if settings.device.startswith("cuda"):
-        gpu(_backend(settings), plan.world - 1)     # before any rank is started
-    return watch.launch(plan.world, command(name, out, settings), settings.threads or 1, settings.how.survive)
 
 
 def reports(report: Path) -> dict[int, Path]:

@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
@@ -26,13 +26,30 @@ from brain_runtime.hosts import torch_store
 from brain_runtime.run.ending import left_by_signals
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import GRACE, NEVER, Workload
-from brain_training.parallel.ranks import LOST, REPORT, causes, reports, why
+from brain_training.parallel.ranks import LOST, REPORT, backend_of, causes, command, gpu, reports, why
 from brain_training.parallel.surviving import MET, decision, fence
 from brain_training.task import TrainingError
+
+if TYPE_CHECKING:
+    from brain_training.settings import Settings
 
 LOOK = 0.05         # s between looks
 CAUSE = 3.0         # s in which ranks that end too may show which was the first
 STOP = 10.0         # s that others have to end when it is over
+
+
+def training(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
+    """Runs a training by ranks that are started here; see :func:`brain_training.runs.train`, and :func:`launch`.
+
+    Raises:
+        PlanError: there is no GPU for each rank.
+        TrainingError: see :func:`launch`.
+    """
+    plan = settings.how.plan
+    assert plan is not None
+    if settings.device.startswith("cuda"):
+        gpu(backend_of(settings), plan.world - 1)     # before any rank is started
+    return launch(plan.world, command(name, out, settings), settings.threads or 1, settings.how.survive)
 
 
 def launch(ranks: int, argv: list[str], threads: int = 1, survive: bool = True) -> dict[str, Any]:
