@@ -35,7 +35,7 @@ def turns(rounds: int, ranks: int) -> Iterator[dict[str, dict[tuple[str, int], f
         RanksProblem: a rank died or stood still.
     """
     from brain_collectives.checks import results
-    from brain_collectives.checks.launch import Ranks
+    from brain_training.collective_ranks import Ranks
     from brain_collectives.checks.rank import Order
     from brain_collectives.checks.table import chosen
 
@@ -94,6 +94,6 @@ class Collectives(Experiment):
                                                     for backend, figures in died.items() if figures]}
 
     def problems(self) -> tuple[type[Exception], ...]:
-        from brain_collectives.checks.launch import RanksProblem
+        from brain_training.collective_ranks import RanksProblem
 
         return (RanksProblem,)

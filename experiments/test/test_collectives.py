@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from brain_collectives.checks.launch import Ranks
+from brain_training.collective_ranks import Ranks
 from experiments import collectives, rank_deaths
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +28,11 @@ from brain_runtime.hosts.ros_types import interface
 from brain_runtime.graph.launching import LaunchedNode, launched
 from brain_runtime.supervision.listen import Latency
 from brain_runtime.graph.rooms import SAID
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_wire import messages
+from brain_wire.logs import Logs
+from brain_wire.observers import complain
 from brain_wire.qos import LATCHED, STREAM, QoS
 
 READY = 90.0    # s for all processes to be active
@@ -117,16 +119,13 @@ class _Brain:
     """The processes, and a node that listens to them and speaks with them."""
 
     def __init__(self, nodes: Sequence[LaunchedNode], folder: Path) -> None:
-        self._folder = folder
-        folder.mkdir(parents=True)
         domain = _domain()
-        environment = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
-        environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-        self._children: dict[str, subprocess.Popen] = {}
-        for node in nodes:
-            with open(self._log(node.name), "wb") as log:
-                self._children[node.name] = subprocess.Popen(command(node), env=environment, stdin=subprocess.DEVNULL,
-                                                             stdout=log, stderr=log)
+        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        self._names = [node.name for node in nodes]
+        self._logs = Logs(folder, complain)
+        self._children = Processes(
+            [Workload(node.name, tuple(command(node)), restart=NEVER, grace=END) for node in nodes], self._logs,
+            environment={"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": reach})
         self.room: Any = None
         self.verdict: Callable[[str], None] = lambda text: None
         self.latency = Latency()
@@ -142,9 +141,6 @@ class _Brain:
         self._hear("sim/verdict", "std_msgs/msg/String", LATCHED, lambda message: self.verdict(message.data))
         self._hear(beat.PORT.topic, beat.TYPE, STREAM.with_depth(100), self._beat)
         self._hear("brain/trace", "brain_interfaces/msg/Trace", STREAM.with_depth(100), self.latency.add)
-
-    def _log(self, name: str) -> Path:
-        return self._folder / f"{name}.log"
 
     def _hear(self, topic: str, type_name: str, qos: QoS, heard: Callable[[Any], None]) -> None:
         decode = messages.decoder(type_name)
@@ -171,12 +167,11 @@ class _Brain:
     def active(self) -> bool:
         """Tells whether every region makes steps."""
         beats = {name.rsplit("/", 1)[-1]: message for name, (message, _) in self._beats.items()}
-        return all(name in beats and beats[name].state == beat.ACTIVE for name in self._children)
+        return all(name in beats and beats[name].state == beat.ACTIVE for name in self._names)
 
     def ended(self) -> list[str]:
         """Regions whose process has ended."""
-        return [f"{name} ended with status {child.returncode}" for name, child in self._children.items()
-                if child.poll() is not None]
+        return [f"{name} ended with status {status}" for name, status in self._children.statuses().items()]
 
     def turn(self, seconds: float) -> None:
         """Listens for a while."""
@@ -190,9 +185,9 @@ class _Brain:
         while not condition():
             self.turn(TURN)
             if self.ended() or time.monotonic() > end:
-                missing = [name for name in self._children if name not in {n.strip("/") for n in self._beats}]
-                told = "; ".join(f"{name}: {self._log(name).read_text(errors='replace').strip()[-300:]}"
-                                 for name in missing or list(self._children)[:1])
+                missing = [name for name in self._names if name not in {n.strip("/") for n in self._beats}]
+                told = "; ".join(f"{name}: {self._logs.path(name).read_text(errors='replace').strip()[-300:]}"
+                                 for name in missing or self._names[:1])
                 why = "; ".join(self.ended()) or f"no heartbeat of {', '.join(missing) or 'nobody'}"
                 raise StartError(f"not ready: {why}: {told}")
 
@@ -200,15 +195,7 @@ class _Brain:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for child in self._children.values():
-            child.send_signal(signal.SIGINT)
-        until = time.monotonic() + END
-        for child in self._children.values():
-            try:
-                child.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+        self._children.end()
         self._executor.shutdown()
         self._node.destroy_node()
         self._context.try_shutdown()

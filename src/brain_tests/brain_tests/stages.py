@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_wire import messages
+from brain_wire.logs import Logs
+from brain_wire.observers import complain
 from brain_wire.parameter_services import value_message
 from brain_wire.qos import QoS
 from brain_wire.services import service_type
@@ -181,51 +182,56 @@ class ProcessStage(Stage):
     module = ""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._children: list[subprocess.Popen] = []
+        self._starts = 0
         self.port = free_port()
         self.domain = domain_of(self.port)
+        self._logs = Logs(folder, complain)
+        self._processes = Processes((), self._logs, environment={"ROS_DOMAIN_ID": str(self.domain)})
 
     def _arguments(self) -> list[str]:
         return []
 
     def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
-        argv = [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, "-m", self.module, "--class", cls,
-                "--name", "mirror", *self._arguments()]
+        argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
         files = ["--params-file", str(params_file)] if params_file else []
         own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
         argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
-        with open(self._folder / f"{len(self._children)}.log", "wb") as log:
-            self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,
-                                                   env={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
+        self._starts += 1
+        self._processes.start(Workload(self._name, tuple(argv), restart=NEVER))
+
+    @property
+    def _name(self) -> str:
+        """Of the process that was started last."""
+        return f"{self._starts - 1}"
 
     def failed(self):
-        status = self.until(lambda: self._children[-1].poll())
+        status = self.until(self.ended)
         assert status in (1, 2), f"status {status}"
         return self.log()
 
     def kill(self):
-        self._children[-1].kill()
-        self._children[-1].wait()
+        self._processes.kill(self._name)
+        self._processes.wait(None, lambda found: self._name in found)
 
     def end(self):
-        self._children[-1].send_signal(signal.SIGTERM)
-        assert self._children[-1].wait(PATIENCE) == 0, self.log()
+        self._processes.kill(self._name, signal.SIGTERM)
+        self._processes.wait(PATIENCE, lambda found: self._name in found)
+        assert self.ended() == 0, self.log()
 
     def ended(self):
-        return self._children[-1].poll()
+        return self._processes.statuses().get(self._name)
 
     def log(self):
-        return (self._folder / f"{len(self._children) - 1}.log").read_text(errors="replace") if self._children else ""
+        if not self._starts:
+            return ""
+        lines = self._logs.path(self._name).read_text(errors="replace").splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("--- "))
 
     def close(self):
-        for child in self._children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
+        self._processes.end(0.0)
 
 
 class ZenohStage(ProcessStage):

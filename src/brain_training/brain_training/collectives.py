@@ -104,8 +104,8 @@ def _check_files(picture: Path | None, save: bool) -> None:
 
 def _here(order: Any, ranks: int) -> tuple[str, list[list[dict[str, Any]]]]:
     """Runs an order on ranks of this machine."""
-    from brain_collectives.checks.launch import Ranks, RanksProblem
     from brain_runtime.command.terminal import Terminal
+    from brain_training.collective_ranks import Ranks, RanksProblem
 
     try:
         with _ends_by_signals(), Terminal(stderr=True).status("starting") as shown:

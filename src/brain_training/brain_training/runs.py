@@ -19,7 +19,7 @@ import torch
 
 from brain_runtime.graph.graphs import DEFAULT
 from brain_training import tasks
-from brain_training.at_once import Failed, Job, at_once
+from brain_training.process_pool import Failed, Job, at_once
 from brain_training.blamed import blamed, when
 from brain_training.checkpoint import TEMPORARY, CheckpointError, folder_of, held, newest
 from brain_training.parallel import plan as plans
@@ -293,8 +293,10 @@ def _together(name: str, out: Path | None, settings: Settings, progress: Progres
         files(name, out, settings.graph, settings.size)
         settings.task(tasks.load(name, settings.graph)).check()
     if not ranks.started():
+        from brain_training.parallel import watch
+
         how = settings.how
-        return (_elastic if how.elastic else _survived if how.survive else ranks.launch)(name, out, settings)
+        return (_elastic if how.elastic else _survived if how.survive else watch.training)(name, out, settings)
     if settings.how.survive:
         with ranks.joined(settings) as (all_ranks, here):
             return train_networks(name, tasks.networks(tasks.load(name, settings.graph)), out, here, progress,
@@ -327,15 +329,12 @@ def _elastic(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
 
 def _survived(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
     """Starts ranks of which some may die, see :mod:`.parallel.surviving`, and keeps other commands from their files."""
-    from brain_training.parallel import ranks, watch
+    from brain_training.parallel import watch
 
-    how = settings.how
-    assert how.plan is not None
-    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
     with _alone([name], [out], settings):
         if not settings.resume:     # ranks go on from the newest that there is
             _forget([name], [out], settings)
-        found = watch.launch(how.plan.world, ranks.command(name, out, settings))
+        found = watch.training(name, out, settings)
         _forget([name], [out], settings)
     return _report(name, out, found, settings.graph, settings.size)
 

@@ -16,11 +16,11 @@ import typer
 from typer.testing import CliRunner
 
 from brain_collectives.checks import mpi_beside
-from brain_collectives.checks.launch import Ranks, RanksProblem
 from brain_collectives.checks.rank import Order
 from brain_collectives.checks.report import explanation, notes
 from brain_collectives.checks.results import explained, together
 from brain_collectives.checks.table import ROWS, chosen, with_more
+from brain_training.collective_ranks import Ranks, RanksProblem
 from brain_training.collectives import collectives
 
 NAMES = tuple(row.name for row in ROWS)
@@ -154,7 +154,7 @@ def test_what_a_backend_lacks_stands_in_its_row_and_what_fails_on_one_rank_ends_
 @pytest.mark.slow
 def test_ctrl_c_and_the_end_of_the_command_leave_no_rank(tmp_path: Path) -> None:
     """A command that is killed cannot end its ranks: they hear of it."""
-    script = ("import sys\nfrom brain_collectives.checks.launch import Ranks\n"
+    script = ("import sys\nfrom brain_training.collective_ranks import Ranks\n"
               "from brain_collectives.checks.rank import Order\n"
               f"order = Order('gloo', ('waits_long',), (8,), 2, patience={PATIENCE}, more={LATE!r})\n"
               "Ranks(order, 2, started=lambda all: print(*all, flush=True), progress=lambda at: print(at, flush=True)"

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_training.parallel.how import How
 from brain_training.parallel.plan import FORMS, TRAINERS, Plan, PlanError, maker, parse
-from brain_training.parallel.ranks import gpu, launch
+from brain_training.parallel.ranks import gpu
+from brain_training.parallel.watch import training
 from brain_training.settings import Settings
 
 
@@ -130,7 +131,7 @@ def test_a_rank_without_a_gpu_is_told_of_it_before_any_is_started(tmp_path, monk
     assert gpu("nccl", 0) == gpu("gloo", 3) == "cuda:0"
     settings = Settings(quick=True, device="cuda", how=How(parse("dp=2")))
     with pytest.raises(PlanError, match="rank 1 of this machine has no GPU: .*there are 1; start 1 here, or"):
-        launch("motor", tmp_path / "a.safetensors", settings)
+        training("motor", tmp_path / "a.safetensors", settings)
     assert not list(tmp_path.iterdir())
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
-import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -83,14 +82,13 @@ def test_servers_and_workers_that_are_killed_lose_nothing_that_was_acknowledged(
                              None), told)
 
     def kill():
-        for group in (together.servers, together.servers, together.workers, together.servers):
+        for group in ("parameter server", "parameter server", "worker", "parameter server"):
             before = seen[0]
             while seen[0] < before + 2 and not over.wait(0.005):
                 pass        # it goes on after the last one
             over.wait(rng.uniform(0, 0.2))
-            victim = rng.choice(group).process
-            if victim.exitcode is None and not over.is_set():
-                os.kill(victim.pid, signal.SIGKILL)
+            victim = f"{group} {rng.randrange(2)}"
+            if not over.is_set() and together.processes.kill(victim):
                 killed.append(victim)
 
     killer = threading.Thread(target=kill)
@@ -105,7 +103,7 @@ def test_servers_and_workers_that_are_killed_lose_nothing_that_was_acknowledged(
     network, losses = reference(served.Sums(recipe=recipe), 3, 2)
     assert found.losses == losses and served.bits(found.network) == served.bits(network)
     assert found.restarts == len(killed) >= 3
-    assert not any(child.process.is_alive() for child in (*together.servers, *together.workers))
+    assert [Path(f"/proc/{pid}").exists() for pid in together.processes.pids.values()] == [False] * 4
 
 
 def test_a_worker_that_comes_after_the_death_of_all_brings_the_servers_together(served, tmp_path):

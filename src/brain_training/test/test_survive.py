@@ -24,6 +24,7 @@ PROGRAM = Path(__file__).with_name("programs") / "survive_main.py"
 PATIENCE = 240.0        # s: ranks start slowly where others use the cores
 NEVER, ALWAYS = "1e9", "0"      # checkpoints, but for the last
 SEED = 5
+MARK = "SURVIVE_TEST"   # variable of all processes of a training
 
 
 class Training:
@@ -41,7 +42,8 @@ class Training:
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen([sys.executable, *line], stdout=subprocess.PIPE, stderr=errors, text=True,
                                             start_new_session=True,
-                                            env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+                                            env={**os.environ, "OMP_NUM_THREADS": "1", MARK: str(folder),
+                                                 **environment})
 
     def __enter__(self):
         return self
@@ -77,9 +79,10 @@ class Training:
         found = {}
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and os.getpgid(int(entry.name)) == self.process.pid:
+                if entry.name.isdigit():
                     values = dict(item.partition("=")[::2] for item in (entry / "environ").read_text().split("\0"))
-                    found[int(values["RANK"])] = int(entry.name)
+                    if values[MARK] == str(self.folder):
+                        found[int(values["RANK"])] = int(entry.name)
             except (OSError, KeyError):
                 continue
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import IO, Callable
@@ -37,6 +38,9 @@ class Logs:
         OSError: the folder cannot be made.
     """
 
+    errors: int | None = subprocess.STDOUT
+    """Standard error of a process, beside :meth:`output`, as :class:`subprocess.Popen` takes it."""
+
     def __init__(self, folder: Path, complain: Callable[[str], None]) -> None:
         self.folder = private.folder(Path(folder))
         self._complain = complain
@@ -45,6 +49,10 @@ class Logs:
     def path(self, name: str) -> Path:
         """File of a log."""
         return self.folder / f"{name}.log"
+
+    def file(self, name: str) -> Path | None:
+        """File that a process may write to by itself; None: it writes where this one does."""
+        return self.path(name)
 
     def add(self, name: str, text: str) -> None:
         """Appends to a log, if that can be done."""
@@ -75,10 +83,14 @@ class Logs:
 
 
 class Through(Logs):
-    """No logs: processes write where this one does."""
+    """No logs: processes write to this one's standard error."""
 
     def __init__(self) -> None:
         self._failing = set()
+
+    def file(self, name: str) -> Path | None:
+        """None: there are none."""
+        return None
 
     def add(self, name: str, text: str) -> None:
         """Nothing: what is told of processes is told elsewhere too."""
@@ -90,6 +102,16 @@ class Through(Logs):
     def last_line(self, name: str) -> str:
         """None is known."""
         return ""
+
+
+class Inherited(Through):
+    """No logs: processes have this one's standard output and standard error."""
+
+    errors = None
+
+    def output(self, name: str) -> IO[bytes]:
+        """This process's own standard output."""
+        return open(os.dup(1), "ab")  # noqa: SIM115
 
 
 def survive_full_disk() -> None:

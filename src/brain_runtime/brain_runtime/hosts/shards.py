@@ -9,13 +9,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-import weakref
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from brain_runtime.hosts import backends
 from brain_runtime.hosts.group_error import GroupError, first_line
-from brain_runtime.run.loop import Loop
+from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Through
 
@@ -57,7 +55,8 @@ class Shards:
         self.work, self.name, self.count, self.backend, self.timeout = work, name, count, backend, timeout
         self._facts = {"code": code_hash(work), "work": work, "size": count, "backend": backend}
         self._lock = threading.Lock()
-        self._children: _Children | None = None
+        self._children: Processes | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._exchange: Exchange | None = None
 
     def launch(self) -> None:
@@ -68,8 +67,22 @@ class Shards:
         """
         with self._lock:
             if self._children is None:
-                self._children = _Children(self)
-                self._end = weakref.finalize(self, self._children.end)
+                self._folder = tempfile.TemporaryDirectory(prefix="brain-shards-", ignore_cleanup_errors=True)
+                try:
+                    self._children = Processes(map(self._shard, range(1, self.count)), Through(), log="shards",
+                                               environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+                except OSError as error:
+                    raise ShardError(f"the shards of {self.name} cannot be started: {error}") from error
+
+    def _store(self) -> Path:
+        assert self._folder is not None, "it is made before they are started"
+        return Path(self._folder.name, STORE)
+
+    def _shard(self, rank: int) -> Workload:
+        return Workload(f"{self.name} {rank}", (
+            sys.executable, "-m", "brain_runtime.shard_process", "--work", self.work, "--name", self.name, "--rank",
+            str(rank), "--size", str(self.count), "--backend", self.backend, "--store", str(self._store())),
+            restart=NEVER, grace=0.0)
 
     def exchange(self) -> Exchange:
         """Returns the exchange by which the shards talk, once all are there.
@@ -91,13 +104,13 @@ class Shards:
         from brain_runtime.hosts.torch_exchange import Exchange, meeting
 
         children = self._running()
-        store = meeting(children.folder / STORE, self.count)
+        store = meeting(self._store(), self.count)
         until = time.monotonic() + FORMING
         while not store.check([f"{rank} is here" for rank in range(1, self.count)]):
-            gone = children.statuses()
+            gone = by_number(children.statuses())
             if gone or time.monotonic() > until:
-                why = _how(*next(iter(gone.items()))) if gone else f"did not come within {FORMING:g} s"
                 rank = next(iter(gone), 1)
+                why = _how(gone[rank]) if gone else f"did not come within {FORMING:g} s"
                 raise ShardError(f"shard {rank} of {self.name} {why} before it was there; see what it logged")
             time.sleep(0.05)
         try:
@@ -108,7 +121,7 @@ class Shards:
             raise ShardError(f"the shards of {self.name} find no group: {first_line(error)}") from error
         exchange = Exchange(group, 0, self.count, self.timeout, self._lost)
         self._agree(exchange)
-        shutil.rmtree(children.folder, ignore_errors=True)     # by now all have found each other
+        self._store().unlink(missing_ok=True)     # by now all have found each other
         return exchange
 
     def _agree(self, exchange: Exchange) -> None:
@@ -122,29 +135,27 @@ class Shards:
                                  + "; where code was changed while the brain ran, start the region again")
         exchange.tell(b"all the same")
 
-    def _running(self) -> _Children:
+    def _running(self) -> Processes:
         if self._children is None:
             raise ShardError(f"the shards of {self.name} do not run")
         return self._children
 
     def processes(self) -> list[int]:
         """Process numbers, of shards 1 and up."""
-        return self._children.processes() if self._children is not None else []
+        return list(self._children.pids.values()) if self._children is not None else []
 
     def _lost(self, rank: int, error: Exception, waited: bool) -> ShardError:
         """Makes the error for a shard that does not answer; all others are ended, since a group does without none."""
         children = self._children
         if children is None:
             return ShardError(f"the shards of {self.name} were ended")
-        until, gone = time.monotonic() + (0.0 if waited else SOON), children.statuses()
-        while not gone and time.monotonic() < until:
-            time.sleep(0.02)
-            gone = children.statuses()
+        children.wait(0.0 if waited else SOON, bool)
+        gone = by_number(children.statuses())
         if gone:
             rank, status = min(gone.items(), key=lambda one: (one[1] >= 0, one[0]))     # one that was killed, if any
-            found = f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) {_how(rank, status)}"
+            found = f"shard {rank} of {self.name} (process {children.pids[f'{self.name} {rank}']}) {_how(status)}"
         else:
-            found = (f"shard {rank} of {self.name} (process {children.processes()[rank - 1]}) did not answer in "
+            found = (f"shard {rank} of {self.name} (process {children.pids[f'{self.name} {rank}']}) did not answer in "
                      f"time: it stands still, this machine is busy, or what it sends is of another size "
                      f"({first_line(error)})")
         self.close()
@@ -156,61 +167,15 @@ class Shards:
             children, self._children = self._children, None
             exchange, self._exchange = self._exchange, None
         if children is not None:
-            self._end.detach()
             children.end()
+            if self._folder is not None:
+                self._folder.cleanup()
         if exchange is not None:
             with suppress(RuntimeError):    # nobody is there to take leave of
                 exchange.close()
 
 
-class _Children:
-    """Shards 1 and up. A thread of their own keeps them: the kernel ends them with the thread that started them."""
-
-    def __init__(self, shards: Shards) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="brain-shards-"))
-        self._names = [f"{shards.name} {rank}" for rank in range(1, shards.count)]
-        self._loop = Loop([Workload(name, (
-            sys.executable, "-m", "brain_runtime.shard_process", "--work", shards.work, "--name", shards.name,
-            "--rank", str(rank), "--size", str(shards.count), "--backend", shards.backend, "--store",
-            str(self.folder / STORE)), restart=NEVER, grace=0.0) for rank, name in enumerate(self._names, 1)],
-            Through(), environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
-        self._over, started = threading.Event(), threading.Event()
-        # Not of this object, which would never be let go of.
-        words = (self._loop, started, self._over)
-        self._thread = threading.Thread(target=_keep, args=words, name="shards", daemon=True)
-        self._thread.start()
-        started.wait()
-        self._processes = [self._loop.pid(name) or 0 for name in self._names]
-        if 0 in self._processes:
-            self.end()
-            why = self._loop.fault(self._names[self._processes.index(0)])
-            raise ShardError(f"the shards of {shards.name} cannot be started: {why}")
-
-    def processes(self) -> list[int]:
-        return self._processes
-
-    def statuses(self) -> dict[int, int]:
-        """Exit statuses of those that have ended, by their number."""
-        found = {rank: self._loop.status(name) for rank, name in enumerate(self._names, 1)}
-        return {rank: status for rank, status in found.items() if status is not None}
-
-    def end(self) -> None:
-        """Kills all, those that stand still too, and waits until they have ended."""
-        self._over.set()
-        self._loop.wake()
-        self._thread.join()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _keep(loop: Loop, started: threading.Event, over: threading.Event) -> None:
-    try:
-        loop.round(0.0)
-    finally:
-        started.set()
-    loop.run(over)
-
-
-def _how(rank: int, status: int) -> str:
+def _how(status: int) -> str:
     return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from typing import Any, NoReturn
+import threading
+from contextlib import contextmanager
+from typing import Any, Iterator, NoReturn
 
 from brain_runtime.run.second import First
 from brain_wire.endings import on_ending
@@ -21,6 +24,28 @@ def leave(status: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(status)
+
+
+@contextmanager
+def left_by_signals() -> Iterator[None]:
+    """Has SIGTERM, SIGHUP and SIGQUIT raise SystemExit in the main thread, so that what is kept there ends too.
+
+    The status is 128 and the signal's number. SIGINT raises KeyboardInterrupt by itself. A SIGHUP that is ignored stays
+    so, and in other threads nothing happens.
+    """
+    def leave_by(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT) if main}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, leave_by)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class End:

@@ -20,10 +20,11 @@ import weakref
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from brain_runtime.run import end_with_parent
 from brain_runtime.run import keeper
+from brain_runtime.run.called import Called
 from brain_runtime.run.reconcile import SETTLED, SETTLED_AGAIN, Action, Seen, after_end, due_in, reconcile
 from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Event, Watching, Workload
@@ -43,7 +44,7 @@ class _Process:
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
-        self.popen: subprocess.Popen | Tree | None = None
+        self.popen: subprocess.Popen | Tree | Called | None = None
         self.pidfd = -1
         self.watching: Watching | None = None
         self.channel: socket.socket | None = None
@@ -64,14 +65,18 @@ class Loop:
         logs: get one for each workload, and one of the events.
         log: name of that.
         on_event: called with each :class:`Event`, in the loop's thread.
-        environment: added to that of the processes.
+        on_told: called with a workload's name and what its call tells, in the loop's thread.
+        environment: added to that of the processes; None for a variable: they have none of that name.
     """
 
     def __init__(self, workloads: Iterable[Workload], logs: Logs, *, log: str = "supervisor",
-                 on_event: Callable[[Event], None] | None = None, environment: Mapping[str, str] | None = None) -> None:
+                 on_event: Callable[[Event], None] | None = None, on_told: Callable[[str, Any], None] | None = None,
+                 environment: Mapping[str, str | None] | None = None) -> None:
         self._logs, self._log = logs, log
         self._show = guarded(on_event or (lambda event: None), "showing events")
-        self._environment = {**ONE_THREAD, "PYTHONUNBUFFERED": "1", **os.environ, **(environment or {})}
+        self._told = on_told or (lambda name, what: None)
+        self._environment = {**ONE_THREAD, "PYTHONUNBUFFERED": "1", **os.environ}
+        self._added = environment or {}
         self._wanted: dict[str, Workload] = {}
         self._all: dict[str, _Process] = {}
         self._now, self._ending = 0.0, False
@@ -196,7 +201,8 @@ class Loop:
         wait = min(wait, due_in(self._seen().values(), self._now))
         poll = select.poll()
         channels = (one.channel.fileno() for one in self._all.values() if one.channel is not None)
-        for descriptor in (self._woken, *(one.pidfd for one in self._all.values()), *channels):
+        calls = (one.popen.fileno() for one in self._all.values() if isinstance(one.popen, Called))
+        for descriptor in (self._woken, *(one.pidfd for one in self._all.values()), *channels, *calls):
             if descriptor >= 0:     # a channel that the process has closed has none
                 poll.register(descriptor, select.POLLIN)
         if any(descriptor == self._woken for descriptor, _ in poll.poll(1000.0 * wait)):
@@ -252,10 +258,14 @@ class Loop:
         seen.spare_due = self._now + (SETTLED if seen.starts == 1 else SETTLED_AGAIN)
         self._logs.add(workload.name, f"--- {datetime.now():%Y-%m-%d %H:%M:%S} start {seen.starts}: "
                                       f"{' '.join(_with(workload.argv, more))}\n")
-        popen: subprocess.Popen | Tree | None = spare.put_to_work(seen.starts - 1) if spare is not None else None
+        popen: subprocess.Popen | Tree | Called | None
+        popen = None if spare is None else spare.put_to_work(seen.starts - 1)
         try:
             if popen is None and (below := workload.below) is not None:
                 popen = Tree(below.folder, below.token, below.steps, workload.grace)
+            elif popen is None and workload.call is not None:
+                popen = Called(workload.call, functools.partial(self._told, workload.name),
+                               self._logs.file(workload.name))
             elif popen is None:
                 popen = self._spawn_with_channel(one, workload, more)
         except OSError as error:
@@ -280,11 +290,12 @@ class Loop:
     def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
         command = _with(workload.argv, more)
-        environment = {**self._environment, **workload.environment, **keeper.told(workload.stop_order)}
+        told = {**self._environment, **keeper.told(workload.stop_order), **self._added, **workload.environment}
+        environment = {name: value for name, value in told.items() if value is not None}
         if not workload.lingers:
             command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), *command]
         with self._logs.output(workload.name) as log:
-            return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=subprocess.STDOUT, env=environment,
+            return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=self._logs.errors, env=environment,
                                     start_new_session=True)
 
     def _keep_spare(self, one: _Process) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Protocol
 
+from brain_runtime.run.called import Call
 from brain_runtime.run.tree import Below
 from brain_wire.backoff import Backoff
 
@@ -76,11 +77,12 @@ class Workload:
             :mod:`brain_runtime.run.lines`.
         below: it may leave processes behind, and runs below a subreaper, which ends them too; see there for what is
             run, with which environment.
+        call: run in place of a command, in a process with this one's environment.
     """
 
     name: str
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    environment: Mapping[str, str | None] = field(default_factory=dict)
     restart: Restart = ALWAYS
     probe: Probe | None = None
     restarts_told: bool = False
@@ -91,11 +93,15 @@ class Workload:
     lingers: bool = False
     channel: bool = False
     below: Below | None = None
+    call: Call | None = None
 
     @property
     def patience(self) -> float:
         """S until it is ended by force: a subreaper ends what is below it itself."""
         return self.grace + (SUBREAPER if self.below else 0.0)
+
+
+OVER = ("ended", "done", "given up")    # kinds of events by which a process has ended unasked
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from brain_training.fleet_demo.processes import Cloud, Processes, Robot
+from brain_training.fleet_demo.processes import Cloud, Robot, kept
 from brain_training.fleet_demo.robot_folder import SHEET, TEACHER, doing, goals, sheets
 from brain_training.fleet_demo.script import CUT, DEATH, Script
 from brain_training.fleet_demo.story import Trouble, examined
@@ -40,7 +40,7 @@ class Play:
 
     def __init__(self, script: Script, folder: Path, tell: Callable[[str], None]) -> None:
         self.script, self.folder = script, folder
-        self.processes = Processes()
+        self.processes = kept(folder)
         self.lines: list[str] = []
         self._tell = tell
         self._begun = time.monotonic()
@@ -88,7 +88,9 @@ class Play:
         return done or self._learning["over"]
 
     def _look(self) -> None:
-        for name, status in self.processes.ended().items():
+        down = {name for robot in self.robots if robot.down for name in robot.parts}
+        for name in self.processes.statuses().keys() - down:
+            status = self.processes.statuses()[name]
             raise DemoProblem(f"the process `{name}` has ended with status {status}; its log in {self.folder} says why")
         if not self._learns and all(len(sheets(robot.folder)) >= SHEETS for robot in self.robots):
             self._learns = True
@@ -153,7 +155,7 @@ class Play:
     def close(self) -> None:
         """Ends all that it has started."""
         self._cloud.close()
-        self.processes.close()
+        self.processes.end()
         for robot in self.robots:
             robot.link.close()
 

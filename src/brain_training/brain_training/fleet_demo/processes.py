@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's processes: a cloud, and for each robot one that drives, one that learns and its edge, over a link.
 
-They end with the process that has started them, however it ends: who is killed cannot end them, so the kernel does.
+They end with the process that has started them, however it ends.
 """
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +15,11 @@ from brain_training.fleet_demo.robot_folder import TEACHER, Given
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
-from brain_runtime.run import end_with_parent
-from brain_runtime.run.loop import ONE_THREAD
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_wire import SessionProblem
+from brain_wire.logs import Logs
+from brain_wire.observers import complain
 from brain_wire.router import free_port
 
 GOODBYE = 8.0       # s that processes get to end in good order
@@ -31,48 +28,14 @@ OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", CLOUD_VARIABLE, SECURITY_VARIABLE, T
 DRIVE, LEARN, EDGE = "drive", "learn", "edge"
 
 
-class Processes:
-    """Processes by name, each with a log in a folder. Make it, and start them, in the main thread."""
+def kept(folder: Path) -> Processes:
+    """Makes what keeps the demo's processes; the name of each is that of its log in a folder."""
+    return Processes((), Logs(folder, complain), environment=dict.fromkeys(OTHERS))
 
-    def __init__(self) -> None:
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, log: Path, *words: str) -> None:
-        """Starts ``python -m WORDS``; its output goes behind what is in the log."""
-        environment = {**ONE_THREAD, **{key: value for key, value in os.environ.items() if key not in OTHERS}}
-        with log.open("ab") as file:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, "-m", *words],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment,
-                start_new_session=True)     # Ctrl-C is for who has started it, who then ends it
-
-    def kill(self, name: str) -> None:
-        """SIGKILL, and waits until it is gone."""
-        process = self._running.pop(name)
-        process.kill()
-        process.wait()
-
-    def ended(self) -> dict[str, int]:
-        """Status of those that have ended by themselves, by name."""
-        return {name: status for name, process in self._running.items() if (status := process.poll()) is not None}
-
-    def pids(self) -> dict[str, int]:
-        """Those that run."""
-        return {name: process.pid for name, process in self._running.items()}
-
-    def close(self) -> None:
-        """Ends all: in good order, or else by SIGKILL."""
-        for process in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
-        until = time.monotonic() + GOODBYE
-        for process in self._running.values():
-            try:
-                process.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._running.clear()
+def _start(processes: Processes, name: str, *words: str) -> None:
+    """Starts ``python -m WORDS``; its output goes behind what is in the log."""
+    processes.start(Workload(name, (sys.executable, "-m", *words), restart=NEVER, grace=GOODBYE))
 
 
 class Robot:
@@ -80,14 +43,17 @@ class Robot:
 
     Args:
         given: what it is.
-        folder: of its own.
+        folder: of its own, in that of the demo.
         processes: that it adds its own to.
         port: of the cloud, on this machine.
+
+    Attributes:
+        down: it is switched off.
     """
 
     def __init__(self, given: Given, folder: Path, processes: Processes, port: int) -> None:
         self.given, self.folder = given, folder
-        self._processes = processes
+        self._processes, self.down = processes, False
         self.link = Relay(port)
         given.write(folder)
 
@@ -109,20 +75,28 @@ class Robot:
 
     def die(self) -> None:
         """All its processes are killed, in the middle of what they do."""
-        for part in (DRIVE, LEARN, EDGE):
-            self._processes.kill(f"{self.name} {part}")
+        self.down = True
+        for name in self.parts:
+            self._processes.kill(name)
+        self._processes.wait(None, lambda found: set(self.parts) <= found.keys())
 
     def rise(self) -> None:
         """It is switched on again."""
+        self.down = False
         self.drive()
         self.learn()
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of its processes."""
+        return [f"{self.name}/{part}" for part in (DRIVE, LEARN, EDGE)]
 
     @property
     def _cloud(self) -> str:
         return f"tcp/127.0.0.1:{self.link.port}"
 
     def _start(self, part: str, *words: str) -> None:
-        self._processes.start(f"{self.name} {part}", self.folder / f"{part}.log", *words)
+        _start(self._processes, f"{self.name}/{part}", *words)
 
 
 class Cloud:
@@ -145,9 +119,8 @@ class Cloud:
         """Starts it, with the plan of what the fleet learns together."""
         path = self._folder / "plan.yaml"
         path.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")     # JSON is YAML
-        self._processes.start("cloud", self._folder / "cloud.log", "brain_fleet.processes.run_cloud", "--listen",
-                              f"tcp/127.0.0.1:{self.port}", "--folder", str(self._folder / "cloud"), "--learn",
-                              str(path))
+        _start(self._processes, "cloud", "brain_fleet.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{self.port}",
+               "--folder", str(self._folder / "cloud"), "--learn", str(path))
 
     def look(self) -> tuple[dict[str, Any], dict[str, str]] | None:
         """Asks the cloud what the fleet learns together, and each robot's state by name; None: no answer just now."""

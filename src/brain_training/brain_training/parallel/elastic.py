@@ -3,7 +3,7 @@
 
 ::
 
-    the command ── store                 agents find each other by it, see :mod:`.store`
+    the command ── store                 agents find each other by it, as by :mod:`.store`
                 └─ agent ─┬─ rank 0      each agent starts as many ranks as --parallel has
                           └─ rank 1
     another     ── agent ─── ranks 2, 3  with --store HOST:PORT
@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from contextlib import suppress
@@ -34,10 +33,12 @@ from torch.distributed.elastic.rendezvous import RendezvousClosedError, Rendezvo
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from brain_collectives.torch_private import check_overridden
+from brain_runtime.hosts import torch_store
 from brain_runtime.run import end_with_parent
-from brain_runtime.hosts.torch_store import HERE, NEAR
+from brain_runtime.run.ending import left_by_signals
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_training.checkpoint import all_of
-from brain_training.parallel import store
 from brain_training.parallel.ranks import REPORT, causes, reports, why
 from brain_training.task import TrainingError
 
@@ -120,15 +121,15 @@ def agent(told: Spec) -> int:
     os.environ[REPORT] = told.report
     for path in reports(Path(told.report)).values():    # of an agent that was killed
         path.unlink(missing_ok=True)
-    near = told.store.rpartition(":")[0] in NEAR
+    near = told.store.rpartition(":")[0] in torch_store.NEAR
     handler = get_rendezvous_handler(RendezvousParameters(
         backend="c10d", endpoint=told.store, run_id=told.run, min_nodes=told.least, max_nodes=told.most,
-        local_addr=HERE if near else None, is_host=False, join_timeout=JOIN, last_call_timeout=LAST_CALL,
+        local_addr=torch_store.HERE if near else None, is_host=False, join_timeout=JOIN, last_call_timeout=LAST_CALL,
         keep_alive_interval=ALIVE, keep_alive_max_attempt=MISSED))
     argv = ["-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *told.argv]
     works = Agent(told, spec=WorkerSpec(
         role="rank", local_world_size=told.ranks, entrypoint=sys.executable, args=tuple(argv), rdzv_handler=handler,
-        max_restarts=TRIES, monitor_interval=0.1, local_addr=HERE if near else None),
+        max_restarts=TRIES, monitor_interval=0.1, local_addr=torch_store.HERE if near else None),
         logs_specs=DefaultLogsSpecs(), shutdown_timeout=STOP)
     try:
         result = works.run()
@@ -146,21 +147,6 @@ def agent(told: Spec) -> int:
         return ENDED
     handler.shutdown()
     return 0
-
-
-def _child(*argv: str, **more: Any) -> subprocess.Popen[str]:
-    """A process that ends with this one, however that ends."""
-    return subprocess.Popen([sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable,
-                             *argv], text=True, **more)
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    child.terminate()
-    try:
-        child.wait(2 * STOP + 4)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
 
 
 def first(endpoint: str, run: str) -> bool:
@@ -197,55 +183,46 @@ def launch(least: int, most: int, ranks: int, at: str | None, run: str, argv: li
     Raises:
         TrainingError: it failed; says why.
     """
-    serving = None
+    serving = torch_store.serve() if at is None else None
     with tempfile.TemporaryDirectory(prefix="brain-training-") as temporary:
         report = Path(temporary) / "report"
-        try:
-            if at is None:
-                serving = _child("-m", store.__name__, stdout=subprocess.PIPE)
-                assert serving.stdout is not None
-                port = serving.stdout.readline().strip()
-                if not port:
-                    raise TrainingError("the store of the agents does not start; what it said stands above")
-                at = f"{HERE}:{port}"
-                print(f"agents on this machine join with --store {at}", file=sys.stderr, flush=True)
-            if first(at, run):
-                begin()
-            told = Spec(least, most, ranks, at, run, argv, str(report), [str(folder) for folder in folders])
-            _watch(told)
-            path = Path(f"{report}.0")
-            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
-        finally:
-            if serving is not None:
-                _end(serving)
+        if serving is not None:
+            at = f"{torch_store.HERE}:{serving.port}"
+            print(f"agents on this machine join with --store {at}", file=sys.stderr, flush=True)
+        assert at is not None
+        if first(at, run):
+            begin()
+        _watch(Spec(least, most, ranks, at, run, argv, str(report), [str(folder) for folder in folders]))
+        path = Path(f"{report}.0")
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def _watch(told: Spec) -> None:
     """Has an agent until it is done."""
+    agent = Workload("agent", (sys.executable, "-m", __name__, json.dumps(asdict(told))), restart=NEVER,
+                     grace=2 * STOP + 4)
     stood, tries = _newest(told), TRIES
-    while True:
-        running = _child("-m", __name__, json.dumps(asdict(told)))
-        try:
-            status = running.wait()
-        except BaseException:
-            _end(running)
-            raise
-        if status == 0:
-            return
-        if status == CLOSED:
-            raise TrainingError(f"the training {told.run} at the store {told.store} is over; start another store")
-        if status > 0 and status != 125:    # not killed
-            report, statuses = Path(told.report), {}
-            with suppress(OSError, ValueError):
-                statuses = json.loads(Path(f"{report}.statuses").read_text(encoding="utf-8"))
-            raise TrainingError(why(report, told.ranks, {int(rank): its for rank, its in statuses.items()}))
-        stands = _newest(told)
-        stood, tries = (stands, TRIES) if stands != stood else (stood, tries - 1)
-        if not tries:
-            raise TrainingError(f"the agent of {told.run} was killed {TRIES} times without a checkpoint between; go on "
-                                f"with --resume")
-        print(f"the agent was killed by {signal.Signals(-status).name}; another one starts", file=sys.stderr,
-              flush=True)
+    with left_by_signals(), Processes() as running:
+        while True:
+            running.start(agent)
+            running.wait()
+            status = running.statuses()[agent.name]
+            if status == 0:
+                return
+            if status == CLOSED:
+                raise TrainingError(f"the training {told.run} at the store {told.store} is over; start another store")
+            if status > 0:      # not killed
+                report, statuses = Path(told.report), {}
+                with suppress(OSError, ValueError):
+                    statuses = json.loads(Path(f"{report}.statuses").read_text(encoding="utf-8"))
+                raise TrainingError(why(report, told.ranks, {int(rank): its for rank, its in statuses.items()}))
+            stands = _newest(told)
+            stood, tries = (stands, TRIES) if stands != stood else (stood, tries - 1)
+            if not tries:
+                raise TrainingError(f"the agent of {told.run} was killed {TRIES} times without a checkpoint between; "
+                                    f"go on with --resume")
+            print(f"the agent was killed by {signal.Signals(-status).name}; another one starts", file=sys.stderr,
+                  flush=True)
 
 
 def _newest(told: Spec) -> list[Path]:

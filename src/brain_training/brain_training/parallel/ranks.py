@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a parallel training: started here by torchrun's agent, or by whoever runs torchrun.
+"""The processes of a parallel training: started here, see :mod:`.watch`, or by whoever runs torchrun.
 
 Each of them runs the same command line. Who finds ``RANK`` and ``WORLD_SIZE`` in the environment is a rank, and takes
 part; who does not starts as many as the plan has, waits for them, and gets from rank 0 what the training came to.
@@ -9,9 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import tempfile
-import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +19,6 @@ import torch
 import torch.distributed as dist
 
 from brain_runtime.hosts import torch_store
-from brain_runtime.run import end_with_parent
 from brain_training.parallel.group import Ranks, leave
 from brain_training.parallel.lost_rank import LostRank, lost
 from brain_training.parallel.plan import PlanError
@@ -71,7 +67,7 @@ def joined(settings: Settings) -> Iterator[tuple[Ranks, Settings]]:
     assert how.plan is not None
     how.plan.check_world(world)
     cuda = settings.device.startswith("cuda")
-    backend = _backend(settings)
+    backend = backend_of(settings)
     if cuda:
         settings = replace(settings, device=gpu(backend, int(os.environ.get("LOCAL_RANK", "0"))))
         torch.cuda.set_device(settings.device)
@@ -107,7 +103,8 @@ def _serving() -> dist.TCPStore | None:
     return torch_store.serve(int(os.environ["MASTER_PORT"]))
 
 
-def _backend(settings: Settings) -> str:
+def backend_of(settings: Settings) -> str:
+    """Returns the backend of a training's ranks, the device's own where none is named."""
     return settings.how.backend or ("nccl" if settings.device.startswith("cuda") else "gloo")
 
 
@@ -152,47 +149,6 @@ def command(name: str, out: Path | None, settings: Settings) -> list[str]:
              ("--survive", how.survive)]
     return ["-m", "brain", "train", name, *(str(part) for option in options if option[1] is not None
                                             for part in option), *(flag for flag, given in flags if given)]
-
-
-def launch(name: str, out: Path | None, settings: Settings) -> dict[str, Any]:
-    """Starts the ranks of a training on this machine, and waits for them. They end with this process.
-
-    Returns:
-        What :func:`brain_training.runs.train` does.
-
-    Raises:
-        PlanError: there is no GPU for each rank.
-        TrainingError: it failed; says what the first rank said that knew why, or which was killed.
-    """
-    from torch.distributed.elastic.multiprocessing.api import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    plan = settings.how.plan
-    assert plan is not None
-    if settings.device.startswith("cuda"):
-        gpu(_backend(settings), plan.world - 1)     # before any rank is started
-    os.environ.setdefault("OMP_NUM_THREADS", str(settings.threads or 1))
-    store = torch_store.serve()      # which the agent takes for its own
-    with tempfile.TemporaryDirectory(prefix="brain-training-") as folder:
-        report = Path(folder) / "report"
-        config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=plan.world, run_id=uuid.uuid4().hex,
-                              rdzv_backend="static", rdzv_endpoint=f"{torch_store.HERE}:{store.port}",
-                              rdzv_configs={"rank": 0}, max_restarts=0, monitor_interval=0.1)
-        argv = ["-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *command(name, out, settings)]
-        os.environ[REPORT] = str(report)
-        try:
-            elastic_launch(config, sys.executable)(*argv)
-        except ChildFailedError as error:
-            raise TrainingError(why(report, plan.world, {
-                rank: failure.exitcode for rank, failure in error.failures.items()})) from None
-        except SignalException as error:    # torch's agent has ended the ranks
-            if error.sigval == signal.SIGINT:
-                raise KeyboardInterrupt from None
-            raise SystemExit(128 + int(error.sigval)) from None
-        finally:
-            del os.environ[REPORT]
-        return dict(json.loads(Path(f"{report}.0").read_text(encoding="utf-8")))
 
 
 def reports(report: Path) -> dict[int, Path]:

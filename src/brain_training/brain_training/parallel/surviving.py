@@ -151,7 +151,7 @@ class Survivors:
             try:
                 self._say("with the examination of what was trained")
                 if self.ranks.rank == 0 and not told:
-                    tell({"found": work()})
+                    tell(work())
                     told = True
                 options = BarrierOptions()
                 options.timeout = LONG

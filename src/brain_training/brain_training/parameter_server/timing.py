@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import statistics
 import tempfile
 import time
@@ -17,6 +16,9 @@ from typing import Any, Callable
 
 import torch
 
+from brain_runtime.run.called import Call
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_training import tasks
 from brain_training.parameter_server.client import Servers
 from brain_training.parameter_server.messages import Report
@@ -55,7 +57,7 @@ def _time(into: list[float], work: Callable[[], Any]) -> None:
     into.append(1e3 * (time.perf_counter() - begin))
 
 
-def _reduce(rank: int, ranks: int, size: int, rounds: int, file: str, answer: Any) -> None:
+def _reduce(rank: int, ranks: int, size: int, rounds: int, file: str, tell: Callable[[float], None]) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
     value = torch.randn(size)
@@ -63,25 +65,19 @@ def _reduce(rank: int, ranks: int, size: int, rounds: int, file: str, answer: An
     for _ in range(rounds):
         _time(took, lambda: torch.distributed.all_reduce(value))
     if rank == 0:
-        answer.send(statistics.median(took[1:]))
+        tell(statistics.median(took[1:]))
     torch.distributed.destroy_process_group()
 
 
 def reduced(size: int, ranks: int, rounds: int, folder: Path) -> float:
     """Median (ms) of gloo's all_reduce of ``size`` floats."""
-    context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe(duplex=False)
-    group = [context.Process(target=_reduce, args=(rank, ranks, size, rounds, str(folder / "meet"), theirs))
-             for rank in range(ranks)]
-    for process in group:
-        process.start()
-    theirs.close()
-    try:
-        return float(mine.recv())
-    finally:
-        for process in group:
-            process.join(30.0)
-            process.kill()
+    with Processes([Workload(f"rank {rank}", restart=NEVER, call=Call(
+            _reduce, lambda rank=rank: (rank, ranks, size, rounds, str(folder / "meet"))))
+            for rank in range(ranks)]) as all_ranks:
+        heard = all_ranks.hear()
+        assert heard is not None and isinstance(heard[1], float), f"{heard} is no time; what it said stands above"
+        all_ranks.wait(30.0)
+        return heard[1]
 
 
 def main() -> None:

@@ -6,19 +6,18 @@ What dies is started again: a server with its folder, a worker in its place.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import signal
 import tempfile
 from contextlib import ExitStack
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 import torch
 from torch import nn
 
-from brain_runtime.run.end_with_parent import die_with
+from brain_runtime.run.called import Call
+from brain_runtime.run.processes import Ended, Processes
+from brain_runtime.run.workload import Restart, Workload
 from brain_training.blamed import blamed, when
 from brain_training.checkpoint import CheckpointError
 from brain_training.parameter_server.client import Servers
@@ -29,8 +28,13 @@ from brain_training.parameter_server.server import LEASE, serve
 from brain_training.parameter_server.shard import Shard
 from brain_training.parameter_server.worker import ServedTrainer
 from brain_training.task import BASE, Progress, Task, TrainingError, sized
+from brain_wire.backoff import Backoff
 
 RESTARTS = 100          # of processes that were killed
+SERVES, WORKS = "parameter server", "worker"
+# Started again at once where it was killed; what ends by itself is not, since the next would do the same.
+KILLED = Restart(always=False, tries=1, hopeless=frozenset(range(1, 256)), backoff=Backoff(first=0.0))
+Tell = Callable[[Any], None]
 TOLD = (CheckpointError, OSError, TrainingError, ValueError)
 
 
@@ -81,9 +85,7 @@ class Plan(NamedTuple):
         return cls(which, quick=quick, recipe=recipe, **sized(self.size))
 
 
-def _server(plan: Plan, number: int, address: str, news: Connection, parent: int) -> None:
-    die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)    # of the terminal; this one's parent ends it
+def _server(plan: Plan, number: int, address: str, tell: Tell) -> None:
     torch.set_num_threads(1)
 
     async def run() -> None:
@@ -92,66 +94,33 @@ def _server(plan: Plan, number: int, address: str, news: Connection, parent: int
         task = plan.make()
         with blamed(task, lambda: "before the first step"):
             shard = Shard(task, plan.seed, number, plan.servers, plan.workers, Mode.of(plan.mode))
-        await serve(shard, address, plan.folder, lambda port: news.send(("port", port)), every=plan.every, until=until,
+        await serve(shard, address, plan.folder, lambda port: tell(("port", port)), every=plan.every, until=until,
                     stay=True, keys=read_keys(SERVER, plan.secure, serves=True), lease=plan.lease)
 
-    _told(lambda: asyncio.run(run()), news)
+    _told(lambda: asyncio.run(run()), tell)
 
 
-def _worker(plan: Plan, number: int, addresses: list[str], news: Connection, parent: int) -> None:
-    die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _worker(plan: Plan, number: int, addresses: list[str], tell: Tell) -> None:
     torch.set_num_threads(plan.threads)
 
     def run() -> None:
         servers, task, trainer = Servers(addresses, read_keys(WORKER, plan.secure)), plan.make(), None
         with blamed(task, lambda: when(trainer)):
             trainer = ServedTrainer(task, plan.seed, servers, keep=plan.keep, identity=f"worker {number}", log=plan.log,
-                                    progress=lambda *what: news.send(("told", what)))
+                                    progress=lambda *what: tell(("told", what)))
             trainer.run()
-        news.send(("done", (trainer.sent, trainer.refused)))
+        tell(("done", (trainer.sent, trainer.refused)))
         servers.close()
 
-    _told(run, news)
+    _told(run, tell)
 
 
-def _told(run: Callable[[], None], news: Connection) -> None:
+def _told(run: Callable[[], None], tell: Tell) -> None:
     try:
         run()
     except TOLD as error:
-        news.send(("failed", str(error)))
+        tell(("failed", str(error)))
         raise SystemExit(1) from None
-
-
-class _Child:
-    """A process, and what it says."""
-
-    def __init__(self, work: Callable[..., None], *args: Any) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.news, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=work, args=(*args, theirs, os.getpid()))
-        self.process.start()
-        theirs.close()
-        self.told: tuple[str, Any] | None = None
-
-    def heard(self) -> list[tuple[str, Any]]:
-        """News since the last time."""
-        found = []
-        try:
-            while self.news.poll():
-                found.append(self.news.recv())
-        except (EOFError, OSError):     # killed, maybe in the middle of a word
-            self.process.join()
-        return found
-
-    def end(self) -> None:
-        """Ends it."""
-        self.process.terminate()
-        self.process.join(5.0)
-        if self.process.exitcode is None:
-            self.process.kill()
-        self.process.join()
-        self.news.close()
 
 
 class Together:
@@ -163,77 +132,62 @@ class Together:
         workers: started here; None: as many as there are places.
 
     Attributes:
-        servers, workers: processes by their numbers.
+        processes: all of them.
+        addresses: of the servers.
         restarts: of killed ones.
     """
 
     def __init__(self, plan: Plan, progress: Progress, workers: int | None = None) -> None:
         self._plan, self._progress, self.restarts = plan, progress, 0
-        self.servers: list[_Child] = []
-        self.workers: list[_Child] = []
-        self.addresses: list[str] = []
+        self._workers = plan.workers if workers is None else workers
+        host = "localhost" if plan.secure else "127.0.0.1"
+        self.addresses = addresses = [f"{host}:0"] * plan.servers
         self.done: dict[int, tuple[int, int]] = {}
+        self.processes = Processes([Workload(
+            f"{SERVES} {number}", call=Call(_server, lambda number=number: (plan, number, addresses[number])),
+            restart=KILLED, stop_order=1) for number in range(plan.servers)], log="parameter servers")
         try:
-            for number in range(plan.servers):
-                self.servers.append(_Child(_server, plan, number, "localhost:0" if plan.secure else "127.0.0.1:0"))
-            for number, server in enumerate(self.servers):
-                self.addresses.append(f"{'localhost' if plan.secure else '127.0.0.1'}:{self._port(number, server)}")
-            for number in range(plan.workers if workers is None else workers):
-                self.workers.append(_Child(_worker, plan, number, self.addresses))
+            while any(address.endswith(":0") for address in addresses):
+                number, _, (what, told) = self._next()
+                if what == "port":
+                    addresses[number] = f"{host}:{told}"
+            self.processes.start(*(Workload(
+                f"{WORKS} {number}", call=Call(_worker, lambda number=number: (plan, number, addresses)),
+                restart=KILLED) for number in range(self._workers)))
         except BaseException:
             self.end()
             raise
 
-    @staticmethod
-    def _port(number: int, server: _Child) -> int:
-        try:
-            what, told = server.news.recv()
-        except EOFError:
-            server.process.join()
-            raise TrainingError(f"parameter server {number} ended with {server.process.exitcode} before it listened"
-                                ) from None
-        if what == "failed":
-            raise TrainingError(told)
-        return int(told)
+    def _next(self) -> tuple[int, bool, tuple[str, Any]]:
+        """Waits for news: the number of a server or a worker, which of them it is, what it tells of, and that.
+
+        Raises:
+            TrainingError: it failed.
+        """
+        heard = self.processes.hear()
+        assert heard is not None, "it has no end of its waiting"
+        name, news = heard
+        number, works = int(name.rpartition(" ")[2]), name.startswith(WORKS)
+        if isinstance(news, Ended):
+            if not (works and number in self.done):
+                self._count(name, news.status or 0)
+            return number, works, ("ended", None)
+        if news[0] == "failed":
+            raise TrainingError(news[1])
+        return number, works, news
 
     def watch(self) -> None:
-        """Until all workers are done: passes on their news, and starts again what was killed.
+        """Until all workers are done: passes on their news, and tells of what was killed, which starts again.
 
         Raises:
             TrainingError: one failed.
         """
-        while len(self.done) < len(self.workers):
-            everyone = [*self.servers, *self.workers]
-            wait([child.process.sentinel for child in everyone if child.process.exitcode is None]
-                 + [child.news for child in everyone if not child.news.closed and child.process.exitcode is None], 0.5)
-            for number, server in enumerate(self.servers):
-                over = server.process.exitcode
-                self._check(server.heard())
-                if over is not None:
-                    self._count(f"parameter server {number}", over)
-                    server.news.close()
-                    self.servers[number] = _Child(_server, self._plan, number, self.addresses[number])
-            for number, worker in enumerate(self.workers):
-                if number in self.done:
-                    continue
-                over = worker.process.exitcode
-                for what, told in self._check(worker.heard()):
-                    if what == "told":
-                        if number == 0 or not self._plan.mode == "sync":
-                            self._progress(*told)
-                    elif what == "done":
-                        self.done[number] = told
-                if over is not None and number not in self.done:
-                    self._count(f"worker {number}", over)
-                    worker.news.close()
-                    self.workers[number] = _Child(_worker, self._plan, number, self.addresses)
-
-    @staticmethod
-    def _check(news: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        for what, told in news:
-            if what == "failed":
-                raise TrainingError(told)
-        return news
+        while len(self.done) < self._workers:
+            number, works, (what, told) = self._next()
+            if works and what == "told" and (number == 0 or self._plan.mode != "sync"):
+                self._progress(*told)
+            elif works and what == "done":
+                self.done.setdefault(number, told)
 
     def _count(self, who: str, status: int) -> None:
         if status >= 0:
@@ -262,9 +216,8 @@ class Together:
                       sum(refused for _, refused in self.done.values()))
 
     def end(self) -> None:
-        """Ends all processes."""
-        for child in (*self.workers, *self.servers):
-            child.end()
+        """Ends all processes, the workers before the servers."""
+        self.processes.end()
 
 
 def train_with_servers(task: Task, seed: int, *, servers: int = 2, workers: int = 2, mode: str = "sync",

@@ -17,7 +17,7 @@ from brain_training.parallel.group import leave
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([
     "torch", "brain_training.language", "brain_training.motor", "brain_training.vision",
-    "brain_training.at_once", "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
+    "brain_training.process_pool", "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
     "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.together"])
 PATIENCE = 240.0    # s: they share their cores with whatever else runs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from brain_training.at_once import Failed, Job, at_once
+from brain_training.process_pool import Failed, Job, at_once
 from brain_training.runs import Settings, train_networks
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def test_each_job_has_its_result_or_why_it_has_none(tmp_path: Path, capfd):
     found = dict(at_once(jobs, lambda *news: told.append(news)))
     assert found.pop("counts") == 0
     assert found.pop("asks for no bar") == Failed("it ended with 1; what it said stands above")
-    assert found.pop("has a result that cannot be sent") == Failed("it ended with 0; what it said stands above")
+    assert found.pop("has a result that cannot be sent") == Failed("it ended with 1; what it said stands above")
     assert "file" in found["cannot write"].why and "\n" not in found["cannot write"].why
     said = capfd.readouterr().err       # what is not foreseen is seen whole
     assert "TypeError" in said

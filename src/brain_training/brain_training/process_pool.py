@@ -2,13 +2,13 @@
 """Several jobs at once, each in a process of its own that ends with this one."""
 from __future__ import annotations
 
-import multiprocessing
 import os
-import queue
 import time
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
-from brain_runtime.run.end_with_parent import die_with
+from brain_runtime.run.called import Call
+from brain_runtime.run.processes import Ended, Processes
+from brain_runtime.run.workload import NEVER, Workload
 from brain_training.checkpoint import CheckpointError
 from brain_training.task import Progress, TrainingError
 
@@ -30,47 +30,42 @@ class Failed(NamedTuple):
     why: str
 
 
-def _run(key: str, job: Job, news: Any, parent: int) -> None:
-    die_with(parent)
+class _Bar(NamedTuple):
+    """Progress of a job."""
+
+    what: str
+    done: int
+    of: int
+    note: str
+
+
+def _run(job: Job, tell: Callable[[Any], None]) -> None:
     os.nice(job.nice)
     last: dict[str, float] = {}
 
-    def tell(what: str, done: int, of: int, note: str) -> None:
+    def progress(what: str, done: int, of: int, note: str) -> None:
         if done == of or time.monotonic() - last.get(what, 0.0) > PERIOD:
             last[what] = time.monotonic()
-            news.put((None, (what, done, of, note)))
+            tell(_Bar(what, done, of, note))
 
     try:
-        news.put((key, job.work(*job.args, tell)))
+        tell((job.work(*job.args, progress),))
     except TOLD as error:
-        news.put((key, Failed(str(error))))
+        tell((Failed(str(error)),))
 
 
 def at_once(jobs: Mapping[str, Job], progress: Progress) -> Iterator[tuple[str, Any]]:
     """Runs jobs, and yields the name of each with its result, or with :class:`Failed`, when it is done."""
-    context = multiprocessing.get_context("spawn")
-    news = context.Queue()
-    workers = {key: context.Process(target=_run, args=(key, job, news, os.getpid())) for key, job in jobs.items()}
-    for worker in workers.values():
-        worker.start()
-    left = set(workers)
-    try:
+    left = set(jobs)
+    with Processes([Workload(key, call=Call(_run, lambda job=job: (job,)), restart=NEVER)
+                    for key, job in jobs.items()]) as workers:
         while left:
-            ended = [key for key in left if workers[key].exitcode is not None]  # before the news, maybe its last
-            try:
-                key, told = news.get(timeout=1.0)
-            except queue.Empty:
-                for key in ended:
-                    left.discard(key)
-                    yield key, Failed(f"it ended with {workers[key].exitcode}; what it said stands above")
-                continue
-            if key is None:
+            heard = workers.hear()
+            assert heard is not None, "it has no end of its waiting"
+            key, told = heard
+            if isinstance(told, _Bar):
                 progress(*told)
             elif key in left:
                 left.discard(key)
-                yield key, told
-    finally:
-        for key, worker in workers.items():
-            if key in left:
-                worker.terminate()
-            worker.join()
+                yield key, (Failed(f"it ended with {told.status}; what it said stands above")
+                            if isinstance(told, Ended) else told[0])
