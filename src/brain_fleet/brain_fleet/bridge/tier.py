@@ -16,15 +16,16 @@ from brain_runtime.contract.heartbeat import UNCONFIGURED
 from brain_runtime.graph.command_lines import command
 from brain_runtime.graph.resolved import ResolvedRegion
 from brain_runtime.run.workload import Event, Workload
-from brain_runtime.supervision.supervised_brain import SupervisedBrain
+from brain_runtime.supervision.supervised_brain import StartError, SupervisedBrain
 from brain_runtime.supervision.supervisor import Heartbeats
-from brain_wire import Session
+from brain_wire import NoRouter, Session
 from brain_wire.credentials import SECURITY_VARIABLE
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.router import Router
 from brain_wire.session import CONFIG_VARIABLE, OVERRIDE_VARIABLE, Elsewhere
 
 START = 120.0           # s that regions may take to load what they compute with
+PAUSE = 1.0             # s after a look that failed
 DOMAIN = 0              # of a net that nobody else is on, so any will do
 # What the environment says of a brain's net is not said of this one.
 NET = dict.fromkeys((SECURITY_VARIABLE, CONFIG_VARIABLE, OVERRIDE_VARIABLE), "")
@@ -82,21 +83,28 @@ class Tier:
         brain = self._brain
         try:
             brain.start()
-            if not brain.wait_ready(START, stop=self._over):
-                self._problem = ". ".join(brain.missing()) or "the cloud's regions do not come up"
+            self.up = brain.wait_ready(START)
+            if not self.up:
+                self._problem = ". ".join(brain.missing()) or f"the cloud's regions are not up after {START:g} s"
                 return
+            self._begun.set()
             while not self._over.is_set():
-                self.up = brain.ready() and len(self._own()) == len(self._names)
-                self._begun.set()
-                self._start_again()
-                brain.round()
-        except Exception as error:
-            self._problem = f"the cloud's regions cannot be kept: {type(error).__name__}: {error}"
-            limited_log("tier", self._problem, trace=True, level=logging.ERROR)
+                self._look()
+        except (NoRouter, StartError) as problem:
+            self._problem = str(problem)
         finally:
             self.up = False
             brain.stop()
             self._begun.set()
+
+    def _look(self) -> None:
+        try:
+            self._brain.round()
+            self.up = self._brain.ready() and len(self._own()) == len(self._names)
+            self._start_again()
+        except Exception:   # whatever it is, regions are looked after again
+            limited_log("tier", "the cloud's regions could not be looked after", trace=True, level=logging.ERROR)
+            self._over.wait(PAUSE)
 
     def _own(self) -> dict[str, Any]:
         """Last heartbeats of the processes that run now, by their regions' names."""

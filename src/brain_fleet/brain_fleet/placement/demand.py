@@ -200,8 +200,8 @@ def demand(graph: str, regions: Mapping[str, Region], costs: Costs, needs: Needs
                                f"while it runs: brain fleet costs {graph} --out FILE, and give --costs FILE")
     edges = tuple(_edges(regions, costs))
     chains = tuple(one for need in needs.chains for one in _chains(need, regions, edges, costs))
-    return Demand(graph, regions, fixed, place, critical, edges, (*chains, *_edge_budgets(regions, edges, needs)), chains,
-                  costs, needs)
+    budgets = (*chains, *_edge_budgets(regions, edges, needs))
+    return Demand(graph, regions, fixed, place, critical, edges, budgets, chains, costs, needs)
 
 
 def _fixed(regions: Mapping[str, Region]) -> dict[str, str]:

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 try:
                     tier = Tier([second(options.second)], options.folder / "logs")
-                except TierProblem as problem:
+                except (TierProblem, OSError) as problem:
                     return _cannot(problem)
                 also.callback(tier.close)
                 FarEnd(session, tier, SECOND, lambda robot: cloud.barred(robot))
