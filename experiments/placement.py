@@ -18,7 +18,7 @@ GRAPH = "brain"
 ROOM = {"split": "val", "seed": 5}
 GOAL = 0.15             # share of the measured time that a prediction may be off
 ENOUGH = 20             # pictures without which a time is none
-CAPACITY = {"cores": 100, "memory_mb": 100_000}     # of each tier here: all run on this machine
+CAPACITY = {"cores": 100, "memory_mb": 100_000, "critical": True}   # of each tier: all run on this machine
 
 
 def read_plans() -> list[dict[str, Any]]:

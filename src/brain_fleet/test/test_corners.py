@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_fleet.belonging import consent as consents
 from brain_fleet.belonging.consent import Consent
 from brain_fleet.devices import values
 from brain_fleet.devices.models import Mapped, Property
@@ -21,7 +22,6 @@ from brain_fleet.jobs import learning, stages
 from brain_fleet.jobs.admission import admitted
 from brain_fleet.jobs.manifests import manifest, read
 from brain_fleet.jobs.runner import Runner
-from brain_fleet.joint import asking
 from brain_fleet.processes import identity
 from brain_fleet.state.manifests import ManifestProblem, read_manifests
 from brain_fleet.store import Store, StoreProblem
@@ -70,21 +70,20 @@ def test_renewed_credentials_end_a_session_with_the_former_ones(tmp_path, monkey
 
 def test_a_parcel_that_was_counted_is_used_up(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(consents, "time", SimpleNamespace(monotonic=lambda: clock.now))
     consent = Consent(tmp_path)
     consent.decide("pictures", True, daily=2 * 10**6)
-    one = asking.Asking.__new__(asking.Asking)
-    one._consent, one._left, one._until, one._refused = consent, 0, 0.0, float("-inf")
+    guard = consents.Parcels(consent, "pictures", "hard pictures of vision", "cloud")
     sent = 0
-    while one._may(20_000):
-        sent, clock.now = sent + 1, clock.now + 2 * asking.LASTS
+    while guard.let(20_000):
+        sent, clock.now = sent + 1, clock.now + 2 * consents.LASTS
     assert sent == 100      # not 2
     consent.decide("pictures", True, daily=10**8)
-    clock.now += 10 * asking.REFUSED
-    assert one._may(20_000)
+    clock.now += 10 * consents.REFUSED
+    assert guard.let(20_000)
     consent.decide("pictures", False)
-    clock.now += 2 * asking.LASTS
-    assert not one._may(20_000)
+    clock.now += 2 * consents.LASTS
+    assert not guard.let(20_000)
 
 
 def test_kubeflow_s_own_runtimes_have_dots_in_their_names():

@@ -2,11 +2,18 @@
 """Hard pictures of a robot's brain, asked of the cloud's large network: with consent, in time, for oneself only."""
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -16,9 +23,11 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_fleet.belonging.consent import Consent
-from brain_fleet.joint import piped
-from brain_fleet.joint.answering import QUESTION, Answering
-from brain_fleet.joint.helper import Helper, HelperProblem
+from brain_fleet.bridge import tier as tiers
+from brain_fleet.bridge.bridge import Bridge
+from brain_fleet.bridge.crossing import SECOND, Crossing
+from brain_fleet.bridge.far_end import FarEnd
+from brain_fleet.bridge.tier import Tier
 from brain_fleet.processes.settings import ZENOH
 from brain_regions.vision.weights import SHIPPED
 from brain_security.fleet_keys import second
@@ -26,6 +35,7 @@ from brain_wire import Session, messages, open_node, open_session
 from brain_wire.messages import make, time_message
 from brain_wire.router import Router, free_port
 from brain_wire.session import Elsewhere
+from brain_wire.wakeup import Flag
 
 IMAGE, OBJECTS = "sensor_msgs/msg/Image", "brain_interfaces/msg/DetectedObjects"
 PATIENCE = 240.0    # s; only ends a hang
@@ -57,10 +67,10 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def helper_of(pid: int) -> int:
-    """The process that answers for a cloud."""
+def region_of(pid: int) -> int:
+    """The process of the region that answers for a cloud."""
     found = [int(word) for task in Path(f"/proc/{pid}/task").glob("*/children") for word in task.read_text().split()]
-    (one,) = [child for child in found if b"brain_fleet.joint.worker" in command(child)]
+    (one,) = [child for child in found if b"brain_runtime.process" in command(child)]
     return one
 
 
@@ -95,21 +105,31 @@ def test_a_robot_with_consent_is_answered_whatever_is_killed_and_nobody_asks_for
             assert time.monotonic() < end and not answered(0.5) and "Traceback" not in fleet.said("robot1")
         Consent(fleet.database("robot1")).decide("pictures", True)
         assert answered(), (fleet.said("cloud"), fleet.said("robot1"))
-        helper = helper_of(fleet.pid("cloud"))
-        subprocess.run(["kill", "-9", str(helper)], check=True)
-        while command(helper):
+        region = region_of(fleet.pid("cloud"))
+        subprocess.run(["kill", "-9", str(region)], check=True)
+        while command(region):
             time.sleep(0.05)
         list(answers.messages(timeout=0.5))
         assert answered(), fleet.said("cloud")
-        helper = helper_of(fleet.pid("cloud"))
+        region = region_of(fleet.pid("cloud"))
         with open_session(f"tls/localhost:{fleet.port}", identity="robot2", elsewhere=Elsewhere(keys),
                           more=ZENOH) as other:
             question = messages.encode(picture())
             own = ask(other.zenoh, second("robot2"), question)
             assert own is not None and own[0]
             assert ask(other.zenoh, second("robot1"), question, 3.0) is None
+        fleet.relay.cut(stay=True)
+        list(answers.messages(timeout=0.5))
+        assert not answered(1.0)
+        fleet.relay.mend()
+        assert answered(), fleet.said("robot1")
+        fleet.end("robot1")
+        list(answers.messages(timeout=0.5))
+        assert not answered(1.0)
+        fleet.edge("robot1", program="brain_fleet.processes.run_second")
+        assert answered(), fleet.said("robot1")
         fleet.end("cloud")
-        while command(helper):     # it ends with the cloud, however that ended
+        while command(region):     # it ends with the cloud, however that ended
             time.sleep(0.05)
         list(answers.messages(timeout=0.5))
         fleet.cloud("--second", str(SHIPPED))
@@ -120,49 +140,131 @@ def test_a_robot_with_consent_is_answered_whatever_is_killed_and_nobody_asks_for
     assert "Traceback" not in both, both[both.index("Traceback") - 300:][:3000]
 
 
-def test_what_is_no_question_gets_no_answer_and_the_next_one_does():
-    port, barred = free_port(), set()
-    helper = Helper(str(SHIPPED))
-    try:
-        with Router([f"tcp/127.0.0.1:{port}"], more=ZENOH) as router, Session(router.session, "here") as here, \
-                open_session(f"tcp/127.0.0.1:{port}", identity="robot1", more=ZENOH) as robot:
-            good = messages.encode(picture())
-            # So slow that it does not matter how long it takes: nine of them, and then no more.
-            Answering(here, helper, barred.__contains__, rate=1.0, burst=8.5 * len(good))
+class Cloud:
+    """A tier with the large network, and a robot's session to the bridge's far end before it."""
 
-            def told(data: bytes, key: str = second("robot1")) -> str:
-                found = ask(robot.zenoh, key, data)
-                assert found is not None
-                return "an answer" if found == (True, found[1]) and found[1] else found[1].decode()
+    def __init__(self, folder: Path, crossing: Crossing, barred: frozenset[str] | set[str]) -> None:
+        self.weights = folder / "large.safetensors"
+        shutil.copy(SHIPPED, self.weights)
+        port = free_port()
+        with contextlib.ExitStack() as close:
+            self.tier = close.enter_context(contextlib.closing(Tier([tiers.second(self.weights)], folder / "logs")))
+            router = close.enter_context(Router([f"tcp/127.0.0.1:{port}"], more=ZENOH))
+            here = close.enter_context(Session(router.session, "here"))
+            self.robot = close.enter_context(open_session(f"tcp/127.0.0.1:{port}", more=ZENOH, elsewhere=Elsewhere()))
+            FarEnd(here, self.tier, crossing, barred.__contains__)
+            self.close = close.pop_all().close
 
-            assert told(good) == "an answer"
-            for wrong in (b"\xff" * 100, good[:200], good[:-50], bytes(1000)):
-                assert told(wrong) == ""
-            assert f"at most {QUESTION} bytes" in told(bytes(QUESTION + 1)) and "at most" in told(b"")
-            assert "no robot's key" in told(good, "brain_fleet/Robot-1/second")
-            barred.add("robot9")
-            assert "robot9 was revoked" in told(good, second("robot9"))
-            assert told(good) == "an answer"
-            for _ in range(9):
-                if "too many" in (why := told(good)):
-                    break
-            assert "too many hard pictures" in why and told(good, second("robot2")) == "an answer"
-    finally:
-        helper.close()
-    with pytest.raises(HelperProblem, match="closed"):
-        helper.ask(good)
+    def told(self, data: bytes, key: str = second("robot1")) -> str:
+        found = ask(self.robot.zenoh, key, data)
+        assert found is not None
+        return "an answer" if found[0] and found[1] else found[1].decode()
+
+    def until_answered(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while (why := self.told(messages.encode(picture()))) != "an answer":
+            assert time.monotonic() < end, why
+
+    @property
+    def region(self) -> int:
+        return region_of(os.getpid())
 
 
-def test_what_answers_ends_without_a_word_where_the_cloud_dies_in_the_midst_of_a_question():
-    worker = subprocess.Popen([sys.executable, "-m", "brain_fleet.joint.worker", "--class",
-                               "brain_regions.vision:Vision", "--weights", str(SHIPPED)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert "ready" in str(piped.read(worker.stdout))
-    worker.stdout.close()       # nobody hears the answer any more
-    piped.write(worker.stdin, messages.encode(picture()))
-    worker.stdin.close()
-    assert worker.wait(PATIENCE) == 0 and worker.stderr.read() == b""
-    worker.stderr.close()
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Cloud]]:
+    monkeypatch.setenv("BRAIN_SECURITY", str(tmp_path / "of another net"))
+    with contextlib.ExitStack() as close:
+        def start(crossing: Crossing = SECOND, barred: frozenset[str] | set[str] = frozenset()) -> Cloud:
+            return close.enter_context(contextlib.closing(Cloud(tmp_path, crossing, barred)))
+        yield start
+
+
+def test_what_is_no_question_gets_no_answer_and_the_next_one_does(cloud):
+    good, barred = messages.encode(picture()), set()
+    # So slow that it does not matter how long it takes: nine of them, and then no more.
+    found = cloud(replace(SECOND, rate=1.0, burst=8.5 * len(good)), barred)
+    told = found.told
+    assert told(good) == "an answer"
+    for wrong in (b"\xff" * 100, good[:200], good[:-50], bytes(1000)):
+        assert told(wrong) == ""
+    assert f"at most {SECOND.longest} bytes" in told(bytes(SECOND.longest + 1)) and "at most" in told(b"")
+    assert "no robot's key" in told(good, "brain_fleet/Robot-1/second")
+    barred.add("robot9")
+    assert "robot9 was revoked" in told(good, second("robot9"))
+    assert told(good) == "an answer"
+    for _ in range(9):
+        if "too many" in (why := told(good)):
+            break
+    assert "too many hard pictures" in why and told(good, second("robot2")) == "an answer"
+    # The stamps of the cloud's own net stay there.
+    for stamp in (0.0, 7.5):
+        answer = messages.decode(ask(found.robot.zenoh, second("robot3"), messages.encode(picture(stamp)))[1], OBJECTS)
+        assert answer.header.stamp == time_message(stamp)
+        assert [origin.stamp for origin in answer.origins] == [time_message(stamp)]
+
+
+def test_a_region_that_hangs_or_has_no_weights_for_a_while_is_told_of_and_comes_back(cloud):
+    found = cloud(replace(SECOND, rate=0.0))
+    first = found.region
+    os.kill(first, signal.SIGSTOP)
+    assert "has ended, or hangs" in found.told(messages.encode(picture()))
+    found.until_answered()
+    assert found.region != first and not command(first)
+    aside = found.weights.rename(found.weights.with_name("aside"))
+    os.kill(found.region, signal.SIGKILL)
+    log = found.weights.with_name("logs") / "second.log"
+    end = time.monotonic() + PATIENCE
+    while "are missing" not in log.read_text():
+        assert time.monotonic() < end and "has ended, or hangs" in found.told(messages.encode(picture()))
+        time.sleep(0.2)
+    aside.rename(found.weights)
+    found.until_answered()
+
+
+def test_an_answer_that_is_late_or_another_s_is_not_used_and_budget_and_consent_hold(tmp_path):
+    brain, port = free_port(), free_port()
+    consent, asked, says = Consent(tmp_path), [], [0.0, 0.0]     # s that an answer takes, and its stamp
+    with Router([f"tcp/127.0.0.1:{brain}"]), Router([f"tcp/127.0.0.1:{port}"], more=ZENOH) as router, open_session(
+            f"tcp/127.0.0.1:{port}", identity="robot1", more=ZENOH) as out, open_node(
+            "tester", domain=brain % 200, router=f"tcp/127.0.0.1:{brain}", patience=PATIENCE) as node:
+        hard, answers = node.publisher("vision/hard", IMAGE), node.subscription("vision/second", OBJECTS)
+
+        def answer(query: zenoh.Query) -> None:
+            asked.append(query.payload.to_bytes())
+            time.sleep(says[0])
+            query.reply(query.key_expr, messages.encode(make(OBJECTS, header=make(
+                "std_msgs/msg/Header", stamp=time_message(says[1])))))
+
+        queryable = router.session.declare_queryable(second("*"), answer)
+        size = len(messages.encode(picture()))
+        bridge = Bridge(node, out, "robot1", replace(SECOND, rate=1.0, burst=4.5 * size), consent, 2.0)
+        stop = Flag()
+        thread = threading.Thread(target=bridge.run, args=(stop,))
+        thread.start()
+        try:
+            def heard(stamp: float, takes: float, of: float, long: float = 5.0) -> int | None:
+                says[:] = takes, of
+                hard.publish(picture(stamp))
+                return next((answer.header.stamp.sec for answer in answers.messages(timeout=long)), None)
+
+            assert heard(1.0, 0.0, 1.0) is None and asked == []     # nobody has said that pictures may leave
+            consent.decide("pictures", True)
+            end = time.monotonic() + PATIENCE
+            while (first := heard(2.0, 0.0, 2.0)) is None:
+                assert time.monotonic() < end
+            assert first == 2 and asked == [messages.encode(picture(2.0))]
+            assert heard(3.0, 0.0, 9.0) is None     # of another picture
+            assert heard(4.0, 3.0, 4.0) is None     # late
+            assert heard(5.0, 0.0, 5.0) == 5
+            assert heard(6.0, 0.0, 6.0) == 6        # the last of the budget, a little above it
+            assert heard(7.0, 0.0, 7.0) is None
+            assert len(asked) == bridge.asked == 5 and bridge.answered == 3
+        finally:
+            stop.set()
+            thread.join(PATIENCE)
+            queryable.undeclare()
+    (line,) = [line for line in consent.lines() if line["state"] == "left"]
+    assert line["what"] == "hard pictures of vision" and line["bytes"] == 10**6
 
 
 @pytest.mark.slow

@@ -52,7 +52,8 @@ def chain(costs: Costs | None = None, within: float = 10.0, tiers: Tiers | None 
 
 
 def row(**more: Any) -> Tiers:
-    return Tiers([tier(ROBOT, core_hour=1.0), tier("near", ROBOT, 0.004, core_hour=0.5),
+    more = {"critical": True, **more}
+    return Tiers([tier(ROBOT, core_hour=1.0), tier("near", ROBOT, 0.004, core_hour=0.5, critical=more["critical"]),
                   tier("far", "near", 0.020, core_hour=0.1, **more)])
 
 
@@ -142,6 +143,23 @@ def test_what_moves_and_what_commands_it_stays_and_the_rest_goes_where_it_is_che
     assert [one.name for one in tight.binding] == ["eye to wheels"] and tight.price > found.price
 
 
+def test_what_is_critical_leaves_the_robot_only_for_tiers_that_are_said_to_take_it() -> None:
+    nowhere = row(critical=False)
+    found = plan(chain(tiers=nowhere), nowhere)
+    assert found.place == {"see": "far", "decide": ROBOT, "move": ROBOT, "act": ROBOT}
+    may = found.may["decide"]
+    assert may["near"] == may["far"] and "`critical: true`" in may["far"]
+    assert found.without == {"see": "it is blind", "decide": "the robot stands until it is back"}
+    with pytest.raises(PlacementProblem, match="decide does not live on far: without it the robot stands"):
+        chain(tiers=nowhere, decide="far")
+    near = Tiers([tier(ROBOT, core_hour=1.0), tier("near", ROBOT, 0.004, core_hour=0.5, critical=True),
+                  tier("far", "near", 0.020, core_hour=0.1)])
+    assert plan(chain(tiers=near), near).place == {"see": "far", "decide": "near", "move": ROBOT, "act": ROBOT}
+    small = Tiers([tier(ROBOT, cores=1.2), tier("near", ROBOT, 0.004)])
+    with pytest.raises(PlacementProblem, match="say `critical: true` of one that decide may live on"):
+        plan(chain(tiers=small), small)
+
+
 def test_a_cut_tells_what_is_lost_and_what_is_left() -> None:
     tiers = row()
     near, far = cuts(chain(tiers=tiers), tiers, {"see": "far", "decide": "near", "move": ROBOT, "act": ROBOT})
@@ -207,6 +225,8 @@ def test_the_example_is_planned_and_kept(tmp_path: Path) -> None:
     assert done.exit_code == 0 and found["place"]["brainstem"] == found["place"]["motor"] == ROBOT
     assert all(one["spent"] <= one["limit"] + 1e-6 for one in found["limits"])
     assert 0 < found["predicted"]["camera/image_raw to cmd_vel"]["p50"] < 0.1
+    assert found["without"]["language"] == "the goal that was given stays" and "motor" not in found["without"]
+    assert "pfc: the robot stands until it is back" in done.stdout
     assert "never leaves the robot" in done.stdout and "what a cut of a link would cost" in done.stdout
 
 

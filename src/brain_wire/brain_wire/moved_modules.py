@@ -54,6 +54,7 @@ MOVED = {
     "brain_fleet.devices.supervised": "brain_fleet.devices.manager",
     "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
     "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
+    "brain_fleet.joint": "brain_fleet.bridge",
 }
 """From an old name, of a module or of a whole package, to the new one. The docs of this release say so; the next has no
 entry of it any more."""

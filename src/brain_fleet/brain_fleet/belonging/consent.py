@@ -8,13 +8,16 @@ bytes against the day's, and writes a line for each, also for those that did not
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from brain_fleet.elapsed import Elapsed
 from brain_fleet.state.events import now
+from brain_wire.rate_limited_log import RateLimitedLog
 
 FILE = "consent.db"
 KINDS = ("pictures", "recordings")
@@ -22,6 +25,11 @@ DAY = 86400.0
 DAILY = 100 * 10**6     # bytes a day where the owner says nothing else
 KEEP = 30.0             # days that the cloud may keep them
 LINES = 10_000          # that are kept
+PARCEL = 10**6          # bytes of a stream that are counted at once, before they leave
+LASTS = 60.0            # s after which a stream's consent is looked up again
+REFUSED = 5.0           # s after a refusal in which the owner is not asked again: each is written down
+
+limited_log = RateLimitedLog(logging.getLogger("brain.consent"))
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), boot TEXT NOT NULL, since REAL NOT "
@@ -168,6 +176,37 @@ class Consent:
         with self._change() as db:
             return [dict(zip(names, row)) for row in db.execute(
                 "SELECT at, kind, what, goes, bytes, state, why FROM lines ORDER BY number DESC LIMIT ?", (most,))]
+
+
+class Parcels:
+    """Guard of a stream of small messages: they leave by the owner's consent, counted in parcels before they do.
+
+    Args:
+        consent: of the robot's owner.
+        kind: one of :data:`KINDS`.
+        what, goes: what it is, and to whom; for the owner.
+    """
+
+    def __init__(self, consent: Consent, kind: str, what: str, goes: str) -> None:
+        self._consent, self._kind, self._what, self._goes = consent, kind, what, goes
+        self._left, self._until, self._refused = 0, 0.0, float("-inf")
+
+    def let(self, size: int) -> bool:
+        """Counts so many bytes and lets them leave, or refuses that, and logs why now and then."""
+        if time.monotonic() < self._refused + REFUSED:
+            return False
+        if size > self._left or time.monotonic() > self._until:
+            try:
+                if size > self._left or not self._consent.answer(self._kind).allowed:
+                    with self._consent.leaving(self._kind, PARCEL, self._what, self._goes):
+                        self._left = PARCEL
+                self._until = time.monotonic() + LASTS      # else the rest of the parcel is counted already
+            except (NoConsent, ConsentProblem) as problem:
+                self._left, self._refused = 0, time.monotonic()
+                limited_log(self._what, f"of {self._what} none leaves this robot: {problem}")
+                return False
+        self._left -= size
+        return True
 
 
 def _check(kind: str) -> None:

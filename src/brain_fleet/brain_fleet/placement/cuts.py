@@ -44,16 +44,34 @@ def cuts(demand: Demand, tiers: Tiers, place: Mapping[str, str]) -> tuple[Cut, .
 def _cut(demand: Demand, tiers: Tiers, place: Mapping[str, str], name: str) -> Cut:
     beyond = set(tiers.beyond(name))
     lost = [region for region, tier in place.items() if tier in beyond]
-    stay = [region for region in place if region not in lost]
     critical = [region for region in lost if demand.regions[region].critical]
-    said = {topic for region in lost for topic in demand.regions[region].says}
-    still = {topic for region in stay for topic in demand.regions[region].says}
-    silent = sorted(said - still)
-    missing = {region: topics for region in stay
-               if (topics := tuple(sorted({heard.topic for heard in demand.regions[region].hears} & set(silent))))}
+    silent, missing = _missing(demand, lost)
     chains = [chain.name for chain in demand.chains if set(chain.steps) & set(lost)]
     return Cut(f"{name} - {tiers.link(name).to}", tuple(lost), tuple(critical), tuple(silent), missing, tuple(chains),
                tuple(_left(demand, lost, critical)))
+
+
+def _missing(demand: Demand, lost: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The topics that nobody publishes without some regions, and by region that is left, those that it then misses."""
+    stay = [region for region in demand.regions if region not in lost]
+    said = {topic for region in lost for topic in demand.regions[region].says}
+    still = {topic for region in stay for topic in demand.regions[region].says}
+    silent = sorted(said - still)
+    return silent, {region: topics for region in stay if (topics := tuple(
+        sorted({heard.topic for heard in demand.regions[region].hears} & set(silent))))}
+
+
+def without(demand: Demand) -> dict[str, str]:
+    """Tells of each region that may leave the robot what the robot does without it, as where its link is cut."""
+    found = {}
+    for name, region in demand.regions.items():
+        if name in demand.fixed:
+            continue
+        missing = "; ".join(f"{other} misses {', '.join(topics)}"
+                            for other, topics in _missing(demand, [name])[1].items())
+        found[name] = (f"the {ROBOT} stands until it is back" if region.critical else
+                       demand.needs.without.get(name) or missing or f"the {ROBOT} goes on")
+    return found
 
 
 def _left(demand: Demand, lost: list[str], critical: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ HEARTBEAT = heartbeat.PORT.topic
 # s; the brainstem's patience with a critical region is 0.4 s by default: less the period, and less one that comes late.
 HEARTBEAT_WITHIN = 0.2
 MOST_CHAINS = 64        # ways that triggers lead from one topic to another
+CRITICAL = "without it the robot stands, and the tiers' file does not say `critical: true` there"
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Demand:
         regions: by name.
         fixed: why, by the name of each region that never leaves the robot.
         place: tiers to which a region is bound by what somebody asked for.
+        critical: tiers on which critical regions may live: the robot, and those of which the tiers' file says so.
         edges, budgets: see there; every edge, with a budget or without.
         chains: of the budgets, those that were declared from a topic to another.
         costs, needs: what they were made of.
@@ -120,6 +122,7 @@ class Demand:
     regions: Mapping[str, Region]
     fixed: Mapping[str, str]
     place: Mapping[str, tuple[str, ...]]
+    critical: tuple[str, ...]
     edges: tuple[Edge, ...]
     budgets: tuple[Budget, ...]
     chains: tuple[Budget, ...]
@@ -189,15 +192,16 @@ def demand(graph: str, regions: Mapping[str, Region], costs: Costs, needs: Needs
         PlacementProblem: something is named that there is not, or asked for that never is.
     """
     fixed = _fixed(regions)
-    place = _places(regions, fixed, needs, tiers, asked or {})
+    critical = tuple(name for name in tiers.names if name == ROBOT or tiers.by_name[name].critical)
+    place = _places(regions, fixed, critical, needs, tiers, asked or {})
     missing = [name for name in regions if name not in costs.regions]
     if missing:
         raise PlacementProblem(f"the costs tell nothing of region {', '.join(missing)} of graph {graph}; measure them "
                                f"while it runs: brain fleet costs {graph} --out FILE, and give --costs FILE")
     edges = tuple(_edges(regions, costs))
     chains = tuple(one for need in needs.chains for one in _chains(need, regions, edges, costs))
-    return Demand(graph, regions, fixed, place, edges, (*chains, *_edge_budgets(regions, edges, needs)), chains, costs,
-                  needs)
+    budgets = (*chains, *_edge_budgets(regions, edges, needs))
+    return Demand(graph, regions, fixed, place, critical, edges, budgets, chains, costs, needs)
 
 
 def _fixed(regions: Mapping[str, Region]) -> dict[str, str]:
@@ -213,8 +217,8 @@ def _fixed(regions: Mapping[str, Region]) -> dict[str, str]:
     return fixed
 
 
-def _places(regions: Mapping[str, Region], fixed: Mapping[str, str], needs: Needs, tiers: Tiers,
-            asked: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _places(regions: Mapping[str, Region], fixed: Mapping[str, str], critical: Sequence[str], needs: Needs,
+            tiers: Tiers, asked: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     place = {**needs.place, **{region: (tier,) for region, tier in asked.items()}}
     for region, wanted in place.items():
         if region not in regions:
@@ -226,6 +230,8 @@ def _places(regions: Mapping[str, Region], fixed: Mapping[str, str], needs: Need
         if region in fixed and ROBOT not in wanted:
             raise PlacementProblem(f"region {region} never leaves the {ROBOT}, since {fixed[region]}; do not place it "
                                    f"on {', '.join(wanted)}")
+        if regions[region].critical and not set(wanted) & set(critical):
+            raise PlacementProblem(f"region {region} does not live on {', '.join(wanted)}: {CRITICAL}")
     for region in needs.without:
         if region not in regions:
             raise PlacementProblem(f"the needs' file says what happens without {quoted(region)}, which is no region; "

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Collection, Mapping
 
-from brain_fleet.placement.cuts import Cut, cuts
-from brain_fleet.placement.demand import Budget, Demand
+from brain_fleet.placement.cuts import Cut, cuts, without
+from brain_fleet.placement.demand import CRITICAL, Budget, Demand
 from brain_fleet.placement.files import PlacementProblem
 from brain_fleet.placement.solve import FULL, Key, Problem, Solution, allowed, price, slowest
 from brain_fleet.placement.tiers import ROBOT, Tiers
@@ -48,6 +48,7 @@ class Plan:
         why: by region, why it lives where it does.
         limits: all budgets and capacities that anything counts towards.
         cuts: of each link.
+        without: by region that may leave the robot, what the robot does without its link.
         bits: by tier whose link it is, megabits a second towards the robot and away from it.
     """
 
@@ -57,6 +58,7 @@ class Plan:
     why: Mapping[str, str]
     limits: tuple[Spent, ...]
     cuts: tuple[Cut, ...]
+    without: Mapping[str, str]
     bits: Mapping[str, tuple[float, float]]
 
     @property
@@ -79,7 +81,7 @@ def plan(demand: Demand, tiers: Tiers) -> Plan:
                   why_not(demand, tiers, name, tier) for tier in tiers.names} for name in demand.regions}
     limits = tuple(_limits(demand, tiers, best))
     why = {name: _why(demand, tiers, best, name, may[name]) for name in demand.regions}
-    return Plan(best.place, best.price, may, why, limits, cuts(demand, tiers, best.place),
+    return Plan(best.place, best.price, may, why, limits, cuts(demand, tiers, best.place), without(demand),
                 bits(demand, tiers, best.place))
 
 
@@ -91,7 +93,8 @@ def why_not(demand: Demand, tiers: Tiers, name: str, tier: str) -> str:
     if name in demand.fixed and tier != ROBOT:
         return f"never leaves the {ROBOT}: {demand.fixed[name]}"
     if not allowed(demand, name, tier):
-        return f"bound to {', '.join(demand.place[name])}"
+        bound = demand.place.get(name, (tier,))
+        return CRITICAL if tier in bound else f"bound to {', '.join(bound)}"
     there = {name: (tier,)}
     if Problem(demand, tiers, there).solve() is not None:
         return ""
@@ -147,9 +150,12 @@ def _told(demand: Demand, tiers: Tiers, key: Key) -> str:
 def _impossible(demand: Demand, tiers: Tiers) -> str:
     excluded = conflict(demand, tiers, {})
     bound = ", ".join(f"{name} on {'/'.join(where)}" for name, where in demand.place.items())
+    kept = [name for name, one in demand.regions.items() if one.critical and name not in demand.fixed
+            and len(demand.critical) < len(tiers.names)]
     return ("no plan keeps " + ("all of these: " if len(excluded) > 1 else "") + "; ".join(excluded)
             + (f"; with {bound}" if bound else "") + "; raise one of them, or "
-            + ("take a --place or place back" if bound else "add a tier that is nearer or larger"))
+            + ("take a --place or place back" if bound else "add a tier that is nearer or larger")
+            + (f", or say `critical: true` of one that {', '.join(kept)} may live on" if kept else ""))
 
 
 # -- what decides it --------------------------------------------------------------------------------------------------
@@ -237,4 +243,4 @@ def to_dict(demand: Demand, tiers: Tiers, found: Plan, predicted: Mapping[str, A
             "limits": [vars(one) for one in found.limits], "binding": [one.name for one in found.binding],
             "predicted": dict(predicted), "mbit": {name: {"towards_robot": one[0], "away": one[1]}
                                                    for name, one in found.bits.items()},
-            "cuts": [one.to_dict() for one in found.cuts], "tiers": tiers.names}
+            "cuts": [one.to_dict() for one in found.cuts], "without": dict(found.without), "tiers": tiers.names}

@@ -171,6 +171,8 @@ def allowed(demand: Demand, name: str, tier: str) -> bool:
     """Checks whether rules and what was asked for let a region live on a tier."""
     if name in demand.fixed:
         return tier == ROBOT
+    if demand.regions[name].critical and tier not in demand.critical:
+        return False
     return tier in demand.place.get(name, (tier,))
 
 

@@ -39,6 +39,7 @@ class Tier:
         speed: of one of its cores, where that of the machine on which costs were measured is 1.
         core_hour, gb_hour: price of a core, and of a gigabyte of memory, for an hour.
         link: towards the robot; None: it is the robot.
+        critical: regions without which the robot stands may live here too: its link is good enough for that.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Tier:
     core_hour: float = 0.0
     gb_hour: float = 0.0
     link: Link | None = None
+    critical: bool = False
 
 
 class Tiers:
@@ -167,4 +169,4 @@ def tier_from(name: str, fields: Mapping[str, Any]) -> Tier:
                                    f"together; measure them again")
         link = Link(told["to"], way, told.get("gb", 0.0))
     return Tier(name, fields["cores"], fields["memory_mb"], fields.get("speed", 1.0), fields.get("core_hour", 0.0),
-                fields.get("gb_hour", 0.0), link)
+                fields.get("gb_hour", 0.0), link, fields.get("critical", False))

@@ -18,7 +18,7 @@ SHOWN = 6       # budgets that bind nothing, the nearest to their limits
 def told(demand: Demand, tiers: Tiers, plan: Plan, predicted: Mapping[str, Any]) -> Any:
     """All that a person wants to know of a plan, as a Rich renderable."""
     return Group(_places(demand, tiers, plan), *_heading(f"{plan.price:.4g} an hour; what decides it:"),
-                 _limits(plan), *_predicted(predicted), *_cuts(plan))
+                 _limits(plan), *_predicted(predicted), *_cuts(plan), *_without(plan))
 
 
 def _heading(text: str) -> list[Text]:
@@ -80,6 +80,11 @@ def _cuts(plan: Plan) -> list[Text]:
         if cut.chains:
             found.append(Text(f"  broken: {', '.join(cut.chains)}", "dim"))
     return found
+
+
+def _without(plan: Plan) -> list[Text]:
+    found = [Text(f"{name}: {what}") for name, what in plan.without.items()]
+    return [*_heading("what it would cost to be without the link of a region alone:"), *found] if found else []
 
 
 def costs_told(found: Mapping[str, Any]) -> Any:

@@ -18,8 +18,6 @@ from brain_fleet.belonging.door import DoorProblem
 from brain_fleet.belonging.gate import routing
 from brain_fleet.belonging.opening import Belonging, authority_of, opened
 from brain_fleet.jobs.runner import Runner
-from brain_fleet.joint.answering import Answering
-from brain_fleet.joint.helper import Helper, HelperProblem
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
@@ -84,9 +82,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             if plan is not None:
                 cloud.learn(plan)
             if options.second is not None:
-                helper = Helper(str(options.second))
-                also.callback(helper.close)
-                Answering(session, helper, lambda robot: cloud.barred(robot))
+                from brain_fleet.bridge.crossing import SECOND      # and what keeps regions, for who has any only
+                from brain_fleet.bridge.far_end import FarEnd
+                from brain_fleet.bridge.tier import Tier, TierProblem, second
+
+                try:
+                    tier = Tier([second(options.second)], options.folder / "logs")
+                except (TierProblem, OSError) as problem:
+                    return _cannot(problem)
+                also.callback(tier.close)
+                FarEnd(session, tier, SECOND, lambda robot: cloud.barred(robot))
                 log.info("robots are answered about hard pictures by %s", options.second)
             belonging = Belonging(cloud, authority)
             runner = None if options.jobs is None else also.enter_context(Runner(options.folder / "jobs", options.jobs))
@@ -102,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                          ", ".join(endpoints), store.path)
                 ending.asked.wait()
             cloud.stop()
-    except (StoreProblem, HelperProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem,
+    except (StoreProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem,
             SigningProblem) as problem:
         return _cannot(problem, 3 if isinstance(problem, RouterRuns) else 1)
     return 0

@@ -13,7 +13,8 @@ from typing import Sequence
 
 from brain_fleet.belonging.consent import Consent, ConsentProblem
 from brain_fleet.belonging.names import FILE
-from brain_fleet.joint.asking import Asking
+from brain_fleet.bridge.bridge import Bridge
+from brain_fleet.bridge.crossing import SECOND
 from brain_fleet.processes.identity import Renewed, check_credentials, cloud_at
 from brain_fleet.processes.settings import ZENOH, refused
 from brain_runtime.run.ending import Ending, leave
@@ -68,7 +69,7 @@ def _run(options: argparse.Namespace, name: str, consent: Consent, stop: Flag) -
                                elsewhere=Elsewhere(options.secure)) as cloud,
                   open_session(options.router, identity=EDGE, patience=0.0) as brain,
                   Node(brain, "edge_second", options.namespace) as node):
-                Asking(node, cloud, name, consent, options.deadline).run(until)
+                Bridge(node, cloud, name, SECOND, consent, options.deadline).run(until)
         except NoRouter as problem:
             why = str(problem) if refused(problem) else "the cloud, or the brain's router, is not there"
             if why != said:

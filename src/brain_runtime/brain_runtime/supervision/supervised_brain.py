@@ -26,7 +26,7 @@ from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
 from brain_wire.connect_errors import address
 from brain_wire.router import is_router, loopback_endpoints
-from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE
+from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE, Elsewhere
 from brain_wire.wakeup import Flag
 
 CONTROLLED = *MOVED, Trace.ACTION_ESTOP      # what brainstem does while all that it needs is there
@@ -191,17 +191,20 @@ class SupervisedBrain:
         domain: ROS domain of the brain; None: that of the environment.
         external: names of the regions that others run: they are waited for, and never started again from here.
         grouped: names of the regions that are ranks of the static group, which is one child.
+        elsewhere: they are on another net than that of which the environment tells.
     """
 
     def __init__(self, children: list[Workload], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
-                 domain: int | None = None, external: Iterable[str] = (), grouped: Iterable[str] = ()) -> None:
+                 domain: int | None = None, external: Iterable[str] = (), grouped: Iterable[str] = (),
+                 elsewhere: Elsewhere | None = None) -> None:
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
         if domain is not None:
             more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
         self.supervisor = Supervisor(children, log_dir, on_event=on_event, **more)
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
+        self._elsewhere = elsewhere
         self._session: Session | None = None
         self._node: Node | None = None
         self._external, self._grouped = ([f"/{'/'.join([*filter(None, namespace.split('/')), name])}" for name in given]
@@ -226,7 +229,7 @@ class SupervisedBrain:
         until = time.monotonic() + patience
         while True:
             try:
-                return open_session(self._endpoint, patience=0.3, stop=stop)
+                return open_session(self._endpoint, patience=0.3, stop=stop, elsewhere=self._elsewhere)
             except NoRouter:
                 if time.monotonic() > until or (stop is not None and stop.is_set()):
                     raise
