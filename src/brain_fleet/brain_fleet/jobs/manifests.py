@@ -21,6 +21,7 @@ ELASTIC = "fleet.brain/elastic"     # annotation of a TrainJob: MIN:MAX nodes
 SHA256 = "fleet.brain/sha256"       # annotation of a Dataset or Model
 TTL = "fleet.brain/ttl-seconds-after-finished"
 SUSPEND = "fleet.brain/suspend"     # annotation of Sedna's kinds
+LEARNING_PLAN = "fleet.brain/learning-plan"     # annotation of a FederatedLearningJob: what is learned, and how
 PRIORITY = "kueue.x-k8s.io/priority-class"      # label
 
 
