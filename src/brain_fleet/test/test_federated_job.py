@@ -156,12 +156,12 @@ def test_beside_a_cloud_its_robots_learn_led_by_it_and_programs_are_placed_on_th
     # Who deletes a job ends what robots run for it, though the cloud is killed in between.
     ask("apply", *manifests(tmp_path, ("robot1", "robot2"), rounds=4)[:-1], {**documents[-1], "metadata": {
         **documents[-1]["metadata"], "name": "more"}})
-    until(lambda: len(fleet.ask("resources")["resources"]) >= 2, lambda: told("more"))
+    until(lambda: len(fleet.ask("resources")["resources"]) == 2, lambda: told("more"))
     fleet.ask("jobs", job={"ask": "delete", "manifests": [{**documents[-1], "metadata": {
         **documents[-1]["metadata"], "name": "more"}}]})
     fleet.end("cloud", signal.SIGKILL)
     fleet.cloud("--jobs", "2")
-    until(lambda: fleet.ask("resources")["resources"] == [], lambda: fleet.said("cloud"))
+    until(lambda: fleet.ask("resources")["resources"] == [], lambda: (fleet.ask("resources"), fleet.said("cloud")))
     assert ask("list")["jobs"] and not [found for found in ask("list")["jobs"] if found["name"] == "more"]
 
 

@@ -115,9 +115,10 @@ class _Program(_Away):
             return None
         status = json.loads(found[0][0])
         self._tell(f"{self._robot}: {status['state']}" + (f": {status['why']}" if "why" in status else ""))
-        if status["state"] == "refused":
-            return 1
-        return 0 if status.get("why") == DONE else None
+        if status["state"] != "refused" and status.get("why") != DONE:
+            return None
+        self._end()     # so that it runs anew where it is ordered again
+        return int(status["state"] == "refused")
 
     def _end(self) -> None:
         with self._cloud.store.change() as db:
