@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_jobs import PLAIN, check_status, job, sedna
+from local_jobs import PLAIN, Jobs, check_status, job, pod, sedna
 from typer.testing import CliRunner
 
 from brain.cli import app
@@ -182,3 +182,80 @@ def test_what_a_plan_may_not_say_is_refused(jobs, tmp_path):
     whole[-1]["metadata"]["annotations"][LEARNING_PLAN] = "vision"
     with pytest.raises(FormProblem, match="must be a plan's fields"):
         jobs.apply(*whole)
+
+
+def test_in_a_cluster_the_fleets_programs_are_its_pods_and_its_status_is_what_the_aggregator_tells(tmp_path):
+    pytest.importorskip("kopf")
+    pytest.importorskip("kubernetes")
+    from clusters import Cluster
+
+    from brain_fleet.cluster.kinds import DATASET, FEDERATED, JOB, MODEL
+    from brain_fleet.cluster.plans import Settings
+    from brain_fleet.cluster.reconcile import Reconciler
+
+    cluster = Cluster(tmp_path)
+    try:
+        for one in manifests(tmp_path):
+            kind = {of.kind: of for of in (DATASET, FEDERATED, MODEL)}[one["kind"]]
+            cluster.make(kind, {name: one[name] for name in ("metadata", "spec")})
+        bring = Reconciler(cluster.admin, Settings())
+        bring(FEDERATED, "default", "rooms")
+        uid = cluster.get(FEDERATED, "rooms")["metadata"]["uid"]
+        found = {step: one["spec"]["template"]["spec"]["containers"][0]
+                 for step, one in cluster.below(FEDERATED, "rooms").items()}
+        words = found["aggregation"]["command"]
+        told = dict(zip(words[3::2], words[4::2]))
+        assert words[:3] == ["python3", "-m", "brain_fleet.processes.run_aggregator"]
+        assert json.loads(told["--plan"]) == {**PLAN, "name": "rooms", "start": "-", "least": 2, "gather_s": 0}
+        assert (told["--start"], told["--folder"], told["--listen"], told["--message"]) == (
+            "$(PRETRAINED_MODEL_URL)", f"$(MODEL_URL).{uid}.rounds", "tcp/$(AGG_BIND_IP):$(AGG_BIND_PORT)",
+            "/dev/termination-log")
+        env = {one["name"]: one["value"] for one in found["aggregation"]["env"]}
+        assert env["AGG_BIND_IP"] == "0.0.0.0" and env["MODEL_URL"] == str(tmp_path / "learned.safetensors")
+        assert found["train-1"]["command"][-8:] == ["--learner", "line", "--name", "train_1", "--data",
+                                                    "$(TRAIN_DATASET_URL)", "--cloud", "tcp/$(AGG_IP):$(AGG_PORT)"]
+        assert {one["image"] for one in found.values()} == {Settings().image}   # where the job names none
+        cluster.says(FEDERATED, "rooms-aggregation", "aggregation", '{"message": "2 of 2 rounds are done"}')
+        for name in ("train-0", "train-1"):
+            cluster.job(f"rooms-{name}", active=1, ready=1)
+        bring(FEDERATED, "default", "rooms")
+        assert cluster.status(FEDERATED, "rooms")["phase"] == "Running"
+        cluster.finish("rooms-aggregation")
+        bring(FEDERATED, "default", "rooms")
+        status = cluster.status(FEDERATED, "rooms")
+        assert {"phase": "Succeeded", "succeeded": 3, "active": 0, "failed": 0}.items() <= status.items()
+        assert status["conditions"][-1]["message"] == "2 of 2 rounds are done"
+        assert cluster.get(JOB, "rooms-train-0") is None and cluster.get(JOB, "rooms-aggregation")
+    finally:
+        cluster.close()
+
+
+def test_a_job_goes_on_though_its_datasets_and_models_are_deleted_and_its_runner_is_another(tmp_path):
+    go = tmp_path / "go"
+    waits = ("import os, time\nwhile not os.path.exists(%r): time.sleep(0.05)\n"
+             "print('had', os.environ['%s'])")
+    data, model = tmp_path / "data", tmp_path / "model"
+    data.write_text("1")
+    kinds = [("Dataset", "d"), ("Model", "m")]
+    first = Jobs(tmp_path / "runner")
+    try:
+        first.apply(sedna("Dataset", "d", url=str(data), format="txt", nodeName="x"),
+                    sedna("Model", "m", url=str(model), format="pth"),
+                    sedna("FederatedLearningJob", "own", aggregationWorker={
+                        "model": {"name": "m"}, "template": pod(waits % (str(go), "MODEL_URL"))},
+                        trainingWorkers=[{"dataset": {"name": "d"}, "template": pod(waits % (
+                            str(go), "TRAIN_DATASET_URL"))}]))
+        first.phase("own", "Running")
+        first.runner.delete(kinds)
+        first.runner.stop()
+        second = Jobs(tmp_path / "runner")
+        go.touch()
+        second.phase("own", "Complete")
+        assert f"had {data}" in second.said("own") and f"had {model}" in second.said("own")
+        with pytest.raises(FormProblem, match="there is no Model 'm'"):
+            second.apply({**sedna("FederatedLearningJob", "another"), "spec": {
+                "aggregationWorker": {"model": {"name": "m"}, "template": pod("")},
+                "trainingWorkers": [{"dataset": {"name": "d"}, "template": pod("")}]}})
+        second.runner.stop()
+    finally:
+        first.runner.stop()

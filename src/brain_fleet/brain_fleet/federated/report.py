@@ -45,7 +45,7 @@ class Report:
 
 
 def progress(status: Mapping[str, Any]) -> str:
-    """How far a training is, in one line: the last round that ended, who counted in it, and the mean of its metrics."""
+    """Tells in a line how far a training is: its last round that ended, who counted there, and the mean of metrics."""
     found = f"{status['version']} of {status['rounds']} rounds are done"
     if not status["history"]:
         return found

@@ -159,7 +159,7 @@ def left_behind(path: Path) -> Any:
 
 
 def told_progress(told: Any) -> str:
-    """How far a round of the fleet's is, in a line that its aggregator has left; empty: it has left none."""
+    """Line in which an aggregator has left how far its training is; empty: it has left none."""
     found = told.get("message") if isinstance(told, dict) else None
     return found[:1000] if isinstance(found, str) else ""
 

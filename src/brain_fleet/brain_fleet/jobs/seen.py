@@ -37,7 +37,7 @@ def see(job: Job) -> Seen:
 
 
 def _told(job: Job) -> str:
-    """How far the fleet's own round is, as its aggregator has left it."""
+    """Line of the fleet's own aggregator about how far the job is; empty: it has none, or has not begun."""
     if all(not group.ends_with for group in job.plan.groups):
         return ""
     return told_progress(left_behind(job.folder(AGGREGATION) / MESSAGE))
