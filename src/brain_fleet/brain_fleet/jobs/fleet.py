@@ -25,7 +25,7 @@ class OnRobot:
 
 @dataclass(frozen=True)
 class Round:
-    """What the robots of the fleet learn together.
+    """Training that the robots of the fleet do together.
 
     Attributes:
         plan: of the training, as :func:`brain_fleet.federated.plan.plan` takes it.
