@@ -215,6 +215,7 @@ def test_in_a_cluster_the_fleets_programs_are_its_pods_and_its_status_is_what_th
         assert found["train-1"]["command"][-8:] == ["--learner", "line", "--name", "train_1", "--data",
                                                     "$(TRAIN_DATASET_URL)", "--cloud", "tcp/$(AGG_IP):$(AGG_PORT)"]
         assert {one["image"] for one in found.values()} == {Settings().image}   # where the job names none
+        assert found["aggregation"]["securityContext"]["runAsUser"] == 0 and "securityContext" not in found["train-0"]
         cluster.says(FEDERATED, "rooms-aggregation", "aggregation", '{"message": "2 of 2 rounds are done"}')
         for name in ("train-0", "train-1"):
             cluster.job(f"rooms-{name}", active=1, ready=1)

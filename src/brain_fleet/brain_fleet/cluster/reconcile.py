@@ -19,9 +19,9 @@ from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings,
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
 from brain_fleet.jobs import fields
-from brain_fleet.jobs.manifests import LEARNING_PLAN
+from brain_fleet.jobs.manifests import CONTROLLER, LEARNING_PLAN
 from brain_fleet.jobs.templates import LABEL, Unfit, fitting
-from brain_fleet.cluster.trainjob import CONTROLLER, left_out
+from brain_fleet.cluster.trainjob import left_out
 from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
 
 PLANS: Mapping[str, Callable[[Below, Settings], Plan]] = {

@@ -8,17 +8,20 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE,
-                                       SUSPEND, Kind, owned, owner_labels)
+                                       Kind, owned, owner_labels)
 from brain_fleet.cluster.placement import placed
 from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
 from brain_fleet.cluster.storage import Source, stored
 from brain_fleet.jobs.conditions import heard, holds, unblocked
+from brain_fleet.jobs.manifests import SUSPEND
 from brain_fleet.jobs.samples import said, told_progress
 from brain_fleet.jobs.sedna import AGGREGATION, BIND, Find, Part, compile_federated, compile_joint, given
 from brain_fleet.jobs.status import Batch, Seen, federated_status, joint_status
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
 ROUND = "round"     # container that makes or moves the files of a learning job's round
+# Of what writes to a node: folders that kubelet makes belong to root.
+ROOT = {"securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False}}
 # By the variables that tell of them.
 PORTS = {"AGG_BIND_PORT": 7363, "AGG_PORT": 7363, "BIG_MODEL_BIND_PORT": 5000, "BIG_MODEL_PORT": 5000}
 
@@ -133,9 +136,9 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
         template = {**part.template, "spec": {**spec, "initContainers": [*first, *(spec.get("initContainers") or ())]}
                     if first else spec}
     if part.plan is not None or part.ends_with:     # what runs is ours
-        containers = template["spec"]["containers"]
-        template = {**template, "spec": {**template["spec"], "containers": [
-            {"image": settings.image, **containers[0]}, *containers[1:]]}}
+        (own, *others), more = template["spec"]["containers"], ROOT if part.plan is not None else NO_SETTINGS
+        own = own if "image" in own else {"image": settings.image, **more, **own}
+        template = {**template, "spec": {**template["spec"], "containers": [own, *others]}}
     found = worker_template(kind, owner, step, name, template, _sources(part), _env(owner, part, name), part.tier,
                             part.node, settings, restart)
     for one in found["spec"].get("initContainers", ()) if part.template is not None and first else ():
@@ -146,9 +149,9 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
 
 
 def _round(words: Sequence[str], settings: Settings) -> dict[str, Any]:
-    """The container that makes or moves a round's files, as root, to whom the folders belong that kubelet makes."""
-    return {"name": ROUND, "image": settings.image, "command": ["python3", "-m", "brain_fleet.jobs.rounds", *words],
-            "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False}}
+    """The container that makes or moves a round's files."""
+    command = ["python3", "-m", "brain_fleet.jobs.rounds", *words]
+    return {"name": ROUND, "image": settings.image, "command": command, **ROOT}
 
 
 def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],

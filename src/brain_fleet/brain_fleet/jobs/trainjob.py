@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 from brain_fleet.jobs.containers import grace, on_robot, pod_steps
 from brain_fleet.jobs.fields import told
-from brain_fleet.jobs.manifests import Manifest, elastic, ttl
+from brain_fleet.jobs.manifests import Manifest, elastic, runtime_key, ttl
 from brain_fleet.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, Worker, noted
 from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Fetched, Step, Training,
                                        compile_train_job)
@@ -186,9 +186,7 @@ class _Making:
 
 
 def _runtime(job: Manifest, objects: Mapping[tuple[str, str], Manifest]) -> Mapping[str, Any]:
-    ref = job.spec["runtimeRef"]
-    kind = ref.get("kind", "ClusterTrainingRuntime")
-    name = job.near(ref["name"]) if kind == "TrainingRuntime" else ref["name"]
+    kind, name = runtime_key(job)
     if (kind, name) in objects:
         return objects[kind, name].spec
     if (kind, name) in BUILT_IN:
