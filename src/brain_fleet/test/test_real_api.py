@@ -106,7 +106,7 @@ def test_jobs_run_to_their_end_with_the_deployed_rights(cluster: Cluster) -> Non
     cluster.make(JOINT, joint(hpa={"maxReplicas": 3}))
     cluster.until(lambda: cluster.below(JOINT, "look", DEPLOYMENT).keys() == {"edge", "cloud"})
     cluster.until(lambda: cluster.below(JOINT, "look", SCALER))
-    ready = {name: 1 for name in ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")}
+    ready = dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), 1)
     for name in ("look-edge", "look-cloud"):
         cluster.admin.merge(DEPLOYMENT, "default", name, {"status": ready}, "status")
     cluster.until_condition(JOINT, "look", "Running")

@@ -90,7 +90,8 @@ class RealApi:
         self._run("kube-apiserver", paths["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{etcd}",
                   f"--cert-dir={keys}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
                   f"--secure-port={self._port}", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
-                  f"--token-auth-file={keys / 'tokens.csv'}", f"--service-account-issuer=https://127.0.0.1:{self._port}",
+                  f"--token-auth-file={keys / 'tokens.csv'}",
+                  f"--service-account-issuer=https://127.0.0.1:{self._port}",
                   f"--service-account-key-file={keys / 'accounts.pem'}",
                   f"--service-account-signing-key-file={keys / 'accounts.pem'}",
                   # that of service accounts waits for a controller, which is not here
