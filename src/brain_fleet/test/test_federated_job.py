@@ -153,6 +153,15 @@ def test_beside_a_cloud_its_robots_learn_led_by_it_and_programs_are_placed_on_th
     with pytest.raises(NoCloud, match="names the robot robot2: nodes that find each other"):
         ask("apply", {**plain, "metadata": {"name": "torch"}, "spec": {**plain["spec"], "mlPolicy": {"torch": {}}}},
             job("ranks", runtime="torch"))
+    # Weights that cannot be read end it.
+    lost = json.loads(json.dumps(documents))
+    lost[0]["spec"]["url"] = str(tmp_path / "none")
+    lost[-1]["metadata"]["name"] = "lost"
+    lost[-1]["spec"]["aggregationWorker"]["template"]["spec"]["restartPolicy"] = "Never"
+    lost[0]["metadata"]["name"] = lost[-1]["spec"]["pretrainedModel"]["name"] = "none"
+    ask("apply", *lost)
+    until(lambda: one("lost")["phase"] == "Failed", lambda: told("lost"))
+    assert "cannot read the first weights" in str(ask("logs", name="lost")["logs"])
     # Who deletes a job ends what robots run for it, though the cloud is killed in between.
     ask("apply", *manifests(tmp_path, ("robot1", "robot2"), rounds=4)[:-1], {**documents[-1], "metadata": {
         **documents[-1]["metadata"], "name": "more"}})

@@ -143,12 +143,18 @@ class _Learning(_Away):
             others = self._cloud.learning
             if others is not None and not others.over and not others.held:
                 self._tell(f"the fleet learns {others.plan.name}; this waits until that is over")
+                (self._folder / MESSAGE).write_text(json.dumps({"message": self._said}), encoding="utf-8")
                 return None
             from brain_fleet.federated.plan import plan
+            from brain_fleet.federated.records import RecordsProblem
             from brain_fleet.federated.report import Report
 
             private.folder(self._folder)
-            self._rounds = self._cloud.learn(plan(dict(self._what.plan)))
+            try:
+                self._rounds = self._cloud.learn(plan(dict(self._what.plan)))
+            except RecordsProblem as problem:       # as its own process would end
+                self._tell(str(problem))
+                return 1
             self._report = Report(self._rounds, self._folder / MESSAGE, Path(self._what.model))
             self._tell(f"the fleet learns {self._rounds.plan.name}")
         return 0 if self._report.look() else None
