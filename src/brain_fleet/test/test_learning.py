@@ -239,6 +239,17 @@ def test_an_update_that_the_cloud_takes_for_no_question_is_not_kept_for_ever(clo
     turned(robot, Turned.TAKEN)
 
 
+def test_a_training_that_rests_hands_out_nothing_and_another_takes_its_place(cloud, tmp_path):
+    robot = cloud.robot("robot1", Line())
+    cloud.rounds.held = True
+    assert robot.turn() is Turned.WAITED and robot.why == "the training rests"
+    other = Rounds(tmp_path / "other", plan({**json.loads((tmp_path / "plan.yaml").read_text()), "name": "other"}))
+    cloud.aggregator.follow(other)
+    turned(robot, Turned.TAKEN)
+    assert (other.status()["version"], cloud.rounds.status()["version"]) == (1, 0)
+    assert not list((tmp_path / "other" / "coming").glob("*")) and not list((tmp_path / "line" / "coming").glob("*"))
+
+
 def test_a_round_ends_at_its_deadline_though_nobody_asks_any_more(tmp_path):
     with contextlib.closing(Cloud(tmp_path, deadline_s=1)) as cloud:
         assert "digest" in cloud.robot("robot1", Line())._ask({"do": "task", "learners": ["line"]})

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
-from brain_fleet.jobs.samples import FORMATS, SAMPLES, count
+from brain_fleet.jobs.samples import FORMATS, SAMPLES, count, said
 from brain_wire import safe_text
 
 if TYPE_CHECKING:
@@ -121,10 +121,8 @@ def counted(below: Below, known: int | None) -> tuple[int | None, tuple[str, ...
 
 def number(message: str) -> int | None:
     """The number of samples in a termination message; None: there is none."""
-    try:
-        found = json.loads(message)[SAMPLES]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
+    told = said(message)
+    found = told.get(SAMPLES) if isinstance(told, dict) else None
     return found if type(found) is int and 0 <= found < 2**53 else None
 
 

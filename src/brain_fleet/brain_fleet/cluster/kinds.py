@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-TRAINER = "trainer.kubeflow.org"
-SEDNA = "sedna.io"
+from brain_fleet.jobs.kinds import GROUPS
+
+TRAINER, SEDNA = GROUPS
 FLEET = "fleet.brain"
 
 OWNER_KIND = f"{FLEET}/owner-kind"
@@ -14,9 +15,7 @@ OWNER = f"{FLEET}/owner"
 STEP = f"{FLEET}/step"
 # Written on the jobs below: what their pods were made from, so that a change is seen.
 PLAN = f"{FLEET}/plan"
-SUSPEND = f"{FLEET}/suspend"    # of kinds without such a field
 TIER = f"{FLEET}/tier"          # where the workers of a job may run: edge or cloud
-SHA256 = f"{FLEET}/sha256"      # what the data of a Dataset must be
 FINALIZER = f"{FLEET}/operator"
 MANAGER = "brain-operator"      # of fields, as server-side apply has it
 

@@ -19,8 +19,9 @@ from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings,
 from brain_fleet.cluster.sedna import blocked, federated, joint
 from brain_fleet.cluster.stages import learning
 from brain_fleet.jobs import fields
+from brain_fleet.jobs.manifests import CONTROLLER, LEARNING_PLAN
 from brain_fleet.jobs.templates import LABEL, Unfit, fitting
-from brain_fleet.cluster.trainjob import CONTROLLER, left_out
+from brain_fleet.cluster.trainjob import left_out
 from brain_fleet.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
 
 PLANS: Mapping[str, Callable[[Below, Settings], Plan]] = {
@@ -147,8 +148,9 @@ class Reconciler:
                 self._api.delete(REVISION, below.resource["metadata"]["namespace"], name, one["metadata"]["uid"])
 
     def _said(self, kind: Kind, resource: Mapping[str, Any]) -> dict[str, str]:
-        """Reads the termination messages of a learning job's containers that have succeeded, by Job."""
-        if kind not in (INCREMENTAL, LIFELONG):
+        """Reads the termination messages of a job's containers that have succeeded, by Job."""
+        if kind not in (INCREMENTAL, LIFELONG) and (kind != FEDERATED or LEARNING_PLAN not in (
+                resource["metadata"].get("annotations") or NO_SETTINGS)):
             return {}
         about, found = resource["metadata"], dict[str, str]()
         for pod in self._api.listed(POD, about["namespace"], owner_labels(kind, about["name"])):

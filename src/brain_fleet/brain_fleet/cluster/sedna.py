@@ -8,16 +8,20 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from brain_fleet.cluster.kinds import (DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE,
-                                       SUSPEND, Kind, owned, owner_labels)
+                                       Kind, owned, owner_labels)
 from brain_fleet.cluster.placement import placed
-from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch
+from brain_fleet.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
 from brain_fleet.cluster.storage import Source, stored
 from brain_fleet.jobs.conditions import heard, holds, unblocked
-from brain_fleet.jobs.sedna import Find, Part, compile_federated, compile_joint, given
+from brain_fleet.jobs.manifests import SUSPEND
+from brain_fleet.jobs.samples import said, told_progress
+from brain_fleet.jobs.sedna import AGGREGATION, BIND, Find, Part, compile_federated, compile_joint, given
 from brain_fleet.jobs.status import Batch, Seen, federated_status, joint_status
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
 
 ROUND = "round"     # container that makes or moves the files of a learning job's round
+# Of what writes to a node: folders that kubelet makes belong to root.
+ROOT = {"securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False}}
 # By the variables that tell of them.
 PORTS = {"AGG_BIND_PORT": 7363, "AGG_PORT": 7363, "BIG_MODEL_BIND_PORT": 5000, "BIG_MODEL_PORT": 5000}
 
@@ -29,19 +33,30 @@ def federated(below: Below, settings: Settings) -> Plan:
     if holds(old.get("conditions") or (), "Complete", "Failed"):
         return Plan([], dict(old), over=True)
     try:
-        children = _federated_children(below, settings)
+        parts = compile_federated(job, find_in(below))
+        children = _federated_children(below, parts, settings)
     except Unfit as problem:
         return blocked(below, problem)
     states = {child.name: batch(child.name, below.jobs.get(child.name)) for child in children if child.kind == JOB}
+    states |= _left(job, parts, states)
     failed = next((name for name, one in states.items() if one.state == "Failed"), None)
     end = None
     if failed is not None:
         end = "Failed", "workerFailed", f"the worker {failed} failed; see `kubectl logs job/{failed}`"
     elif {one.state for one in states.values()} == {"Complete"}:
         end = "Complete", "workersCompleted", "all workers have completed"
-    status = federated_status(old, Seen(list(states.values()), _waits(job), end=end), below.now)
-    ended = tuple(name for name, one in states.items() if end and one.state in ("Active", "Suspended"))
+    told = told_progress(said(below.said.get(f"{job['metadata']['name']}-{AGGREGATION}", "")))
+    status = federated_status(old, Seen(list(states.values()), _waits(job), end=end, told=told), below.now)
+    ended = tuple(name for name, one in below.jobs.items() if end and name in states
+                  and job_state(one) in ("Active", "Suspended"))
     return Plan(children, status, over=end is not None, deleted=ended, suspended=suspended(job))
+
+
+def _left(job: Mapping[str, Any], parts: Sequence[Part], states: Mapping[str, Batch]) -> dict[str, Batch]:
+    """Workers that are done, whatever their pods do, since the part with which they end is."""
+    names = {part.name: f"{job['metadata']['name']}-{part.name}" for part in parts}
+    return {names[part.name]: Batch(names[part.name], "Complete", succeeded=1) for part in parts
+            if part.ends_with and states[names[part.ends_with]].state == "Complete"}
 
 
 def _waits(job: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -73,15 +88,16 @@ def _env(owner: Mapping[str, Any], part: Part, name: str) -> dict[str, Any]:
                              **given([(one, source.path) for one, source in zip(part.data, _sources(part))])}
     if part.listens:
         found[part.listens] = PORTS[part.listens]
+        found |= {} if part.plan is None else {BIND: "0.0.0.0"}
     if part.asks:
         whom, host, port = part.asks
         found |= {host: f"{job}-{whom}.{namespace}", port: PORTS[port]}
     return found
 
 
-def _federated_children(below: Below, settings: Settings) -> list[Child]:
+def _federated_children(below: Below, parts: Sequence[Part], settings: Settings) -> list[Child]:
     found: list[Child] = []
-    for part in compile_federated(below.resource, find_in(below)):
+    for part in parts:
         found += [_service(FEDERATED, below.resource, part)] if part.listens else []
         found.append(part_job(FEDERATED, below.resource, part, part.name, settings))
     return found
@@ -119,6 +135,10 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
         spec = part.template.get("spec") or {}
         template = {**part.template, "spec": {**spec, "initContainers": [*first, *(spec.get("initContainers") or ())]}
                     if first else spec}
+    if part.plan is not None or part.ends_with:     # what runs is ours
+        (own, *others), more = template["spec"]["containers"], ROOT if part.plan is not None else NO_SETTINGS
+        own = own if "image" in own else {"image": settings.image, **more, **own}
+        template = {**template, "spec": {**template["spec"], "containers": [own, *others]}}
     found = worker_template(kind, owner, step, name, template, _sources(part), _env(owner, part, name), part.tier,
                             part.node, settings, restart)
     for one in found["spec"].get("initContainers", ()) if part.template is not None and first else ():
@@ -129,9 +149,9 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
 
 
 def _round(words: Sequence[str], settings: Settings) -> dict[str, Any]:
-    """The container that makes or moves a round's files, as root, to whom the folders belong that kubelet makes."""
-    return {"name": ROUND, "image": settings.image, "command": ["python3", "-m", "brain_fleet.jobs.rounds", *words],
-            "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False}}
+    """The container that makes or moves a round's files."""
+    command = ["python3", "-m", "brain_fleet.jobs.rounds", *words]
+    return {"name": ROUND, "image": settings.image, "command": command, **ROOT}
 
 
 def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],

@@ -6,9 +6,7 @@ what a worker has told is in its container's termination message.
 """
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
-from typing import Any
 
 from brain_fleet.cluster.counting import counted, counter_of, job as counting_job
 from brain_fleet.cluster.kinds import BY_KIND, DATASET, INCREMENTAL
@@ -18,7 +16,7 @@ from brain_fleet.jobs.conditions import stamp, unblocked
 from brain_fleet.jobs.learning import (COMPLETED, DEPLOY, EVAL, INFER, READY, RUNNING, STAGES, STARTING, TRAIN,
                                        WAITING, WORKERS, Seen, Where, compile_learning, is_counted, is_hot, steps,
                                        where, written)
-from brain_fleet.jobs.samples import told_metrics, told_path
+from brain_fleet.jobs.samples import said, told_metrics, told_path
 from brain_fleet.jobs.status import Seen as Workers, learning_status
 from brain_fleet.jobs.templates import Unfit
 
@@ -68,14 +66,6 @@ def _see(now: Where, below: Below) -> Seen:
     made = told_path(said(below.said.get(name, "")), f"{job['spec']['outputDir'].rstrip('/')}/{now.home}")
     return Seen(time, worker=worker, why=why, made=f"{now.home}/{made}" if made else "",
                 deployed=_is_deployed(now, below))
-
-
-def said(message: str) -> Any:
-    """Reads a termination message; None where that cannot be read."""
-    try:
-        return json.loads(message)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _name(below: Below, stage: str, number: int) -> str:

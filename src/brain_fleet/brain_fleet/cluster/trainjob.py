@@ -14,10 +14,8 @@ from brain_fleet.cluster.plans import NO_SETTINGS, Child, Settings
 from brain_fleet.cluster.storage import Source, stored
 from brain_fleet.jobs.fields import told
 from brain_fleet.jobs.templates import Unfit, digest, fitting, labelled, overlaid, variables, with_variables
-from brain_fleet.jobs.training import TRAINER, Step, Training, compile_train_job, rank_variables
+from brain_fleet.jobs.training import NODE, TRAINER, Step, Training, compile_train_job, rank_variables
 
-CONTROLLER = "trainer.kubeflow.org/trainjob-controller"     # in managedBy: whose jobs this operator does
-NODE = "node"           # container and step of the trainer
 PORT = 29500
 JOBSET = "jobset.sigs.k8s.io"
 ATTEMPT = f"{JOBSET}/restart-attempt"       # label: how often the whole job was started again before

@@ -12,6 +12,7 @@ from brain_fleet.cluster.trainjob import ATTEMPT, children
 from brain_fleet.jobs import conditions
 from brain_fleet.jobs.status import RESTARTED, Seen, train_status
 from brain_fleet.jobs.templates import Unfit
+from brain_fleet.jobs.training import runtime_ref
 
 ENDED = ("Complete", "Failed")
 
@@ -22,12 +23,8 @@ def runtime_of(job: Mapping[str, Any]) -> tuple[Kind, str]:
     Raises:
         Unfit: it is of a kind that nobody here knows.
     """
-    ref = job["spec"]["runtimeRef"]
-    kind = {one.kind: one for one in (RUNTIME, CLUSTER_RUNTIME)}.get(ref.get("kind", CLUSTER_RUNTIME.kind))
-    if kind is None or ref.get("apiGroup", kind.group) != kind.group:
-        raise Unfit("TrainingRuntimeNotSupported", f"runtimeRef names a {ref.get('kind')} of {ref.get('apiGroup')}; "
-                    f"there are {RUNTIME.kind} and {CLUSTER_RUNTIME.kind} of {RUNTIME.group}", final=True)
-    return kind, ref["name"]
+    kind, name = runtime_ref(job["spec"])
+    return {one.kind: one for one in (RUNTIME, CLUSTER_RUNTIME)}[kind], name
 
 
 def plan(below: Below, settings: Settings) -> Plan:

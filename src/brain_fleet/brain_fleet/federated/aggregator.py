@@ -53,16 +53,21 @@ class Aggregator(Collection):
 
     def __init__(self, session: Session, rounds: Rounds, barred: Callable[[str], bool] = lambda robot: False,
                  blobs: Serving | None = None) -> None:
-        self._session, self._rounds, self._barred = session, rounds, barred
-        self._folder, self._lock = rounds.folder / COMING, threading.RLock()
-        # Updates that have come in part: by robot, when a part came the last time, and where. Two threads take them.
-        self._coming: OrderedDict[str, tuple[float, Blobs]] = OrderedDict()
-        for folder in sorted(self._folder.glob("*"))[:PARTLY]:      # of before a kill
-            self._coming[folder.name] = time.monotonic(), Blobs(folder)
+        self._session, self._barred, self._lock = session, barred, threading.RLock()
+        self.follow(rounds)
         self._buckets = Buckets(BYTES, 2 * BYTES, ROBOTS)
         (blobs or Serving(session, barred)).collections[LEARNING] = self
         answer(session, learn("*"), round_messages.LONGEST, self._serve, "learning", limited_log)
         session.run(self._watch, "learning rounds")
+
+    def follow(self, rounds: Rounds) -> None:
+        """Answers robots about another training from now on."""
+        with self._lock:
+            self._rounds, self._folder = rounds, rounds.folder / COMING
+            # Updates that have come in part: by robot, when a part came last, and where. Two threads take them.
+            self._coming: OrderedDict[str, tuple[float, Blobs]] = OrderedDict()
+            for folder in sorted(self._folder.glob("*"))[:PARTLY]:      # of before a kill
+                self._coming[folder.name] = time.monotonic(), Blobs(folder)
 
     def _watch(self) -> None:
         """Ends rounds at their deadline, though nobody asks."""

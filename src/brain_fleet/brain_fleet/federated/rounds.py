@@ -74,6 +74,7 @@ class Rounds:
 
     Attributes:
         folder, plan, strategy: see there.
+        held: no robot is given a task, since who began the training lets it rest.
 
     Raises:
         RecordsProblem: the folder cannot be used.
@@ -84,7 +85,7 @@ class Rounds:
                  happened: Callable[[str, str], None] = lambda robot, text: None) -> None:
         self.folder, self.plan, self.strategy, self._happened = folder, plan, plan.made(), happened
         self._seconds, self._boot = seconds, boot or boot_id()
-        self._lock = threading.RLock()
+        self._lock, self.held = threading.RLock(), False
         self._records = Records(folder, plan)
         self._records.tidy()
         self._state = self._records.state
@@ -113,6 +114,8 @@ class Rounds:
                 return Wait("too many robots are there", 60.0)
             if self.over:
                 return Wait("the training is over", 60.0, over=True)
+            if self.held:
+                return Wait("the training rests", 5.0)
             if self.plan.learner not in learners:       # nobody waits for it
                 return Wait(f"this training needs the learner {self.plan.learner}", 60.0)
             self._heard[robot] = self._seconds()

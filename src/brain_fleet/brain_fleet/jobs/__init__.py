@@ -2,6 +2,7 @@
 """Jobs as manifests: Kubeflow's TrainJob and Sedna's jobs, run by processes on this machine as a cluster would by pods.
 
 ``kinds`` and ``manifests`` read and check what people write; ``trainjob`` and ``sedna`` say which workers a job has
-(``plan``); ``runner`` runs them, each under a ``keeper``, and keeps what it knows in ``records``; ``stages`` drives
-Sedna's jobs that learn again and again; ``served`` and ``verbs`` are the cloud's and the command's side.
+(``plan``); ``runner`` runs them, each under a ``keeper``, and keeps what it knows in ``records``; ``fleet`` says
+which are none of its processes; ``stages`` drives Sedna's jobs that learn again and again; ``served`` and ``verbs`` are
+the cloud's and the command's side.
 """

@@ -10,7 +10,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from brain_fleet.jobs.job import QUEUED, RUNNING, Job
 from brain_fleet.jobs.kinds import PRIORITIES
-from brain_fleet.jobs.manifests import PRIORITY, Manifest
+from brain_fleet.jobs.manifests import PRIORITY, Manifest, runtime_key
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
 
@@ -54,12 +54,8 @@ def _of(its: Mapping[str, Any]) -> Priority:
 def _named(job: Manifest, objects: Mapping[tuple[str, str], Manifest]) -> str | None:
     """The class that any of its pods names."""
     waiting: list[object] = [job.spec]
-    ref = job.spec.get("runtimeRef")
-    if ref is not None:
-        kind = ref.get("kind", "ClusterTrainingRuntime")
-        name = job.near(ref["name"]) if kind == "TrainingRuntime" else ref["name"]
-        if (kind, name) in objects:
-            waiting.append(objects[kind, name].spec)
+    if job.kind == "TrainJob" and (key := runtime_key(job)) in objects:
+        waiting.append(objects[key].spec)
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from brain_fleet.jobs.fleet import OnRobot
 from brain_fleet.jobs.plan import GRACE, Places, Step, noted
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
@@ -37,10 +38,6 @@ def pod_steps(template: Mapping[str, Any], place: str, name: str, index: int, pl
     if not found:
         raise FormProblem(f"{place}.spec.containers holds no container" + (f" {quoted(main)}" if main else ""))
     chosen = found[0]
-    node = spec.get("nodeName")
-    if node and node not in ("localhost", socket.gethostname()):
-        raise FormProblem(f"{place}.spec.nodeName is {quoted(node)}, and workers run on this machine, "
-                          f"{socket.gethostname()}, only; take it away, or run the job in a cluster")
     noted(notes, *(f"{place}: the container {one['name']} is not started; only {containers[chosen]['name']} is"
                    for number, one in enumerate(containers) if number != chosen))
     volumes = {one["name"]: one for one in spec.get("volumes") or ()}
@@ -48,6 +45,39 @@ def pod_steps(template: Mapping[str, Any], place: str, name: str, index: int, pl
     todo.append((f"{place}.spec.containers[{chosen}]", containers[chosen]))
     return tuple(_step(one, at, volumes, name, index, places, notes, env, namespace, dict(paths or {}))
                  for at, one in todo)
+
+
+def on_robot(template: Mapping[str, Any], place: str, places: Places, notes: list[str]) -> OnRobot | None:
+    """Finds the robot of the fleet where a pod is to run, and the program there; None: it runs on this machine.
+
+    A robot runs nothing but what its owner names, so of the pod the name of its first container counts alone.
+
+    Args:
+        template: of the pod.
+        place: of it in the manifest, for messages.
+        places: where things are.
+        notes: what has no effect is added.
+
+    Raises:
+        FormProblem: it names another machine, or no robot that there is.
+    """
+    spec = template.get("spec") or {}
+    node, here = spec.get("nodeName"), socket.gethostname()
+    if not node or node in ("localhost", here):
+        return None
+    if places.fleet is None:
+        raise FormProblem(f"{place}.spec.nodeName is {quoted(node)}, and workers run on this machine, {here}, only; "
+                          f"take it away, run the job in a cluster, or, where it is a robot, in its fleet's cloud")
+    if not places.fleet.has(node):
+        raise FormProblem(f"{place}.spec.nodeName is {quoted(node)}, and the fleet has no robot of that name, nor is "
+                          f"this machine, {here}, called so; `brain fleet nodes` shows which there are")
+    containers = spec.get("containers") or []
+    if not containers:
+        raise FormProblem(f"{place}.spec.containers is empty; name one as the program that is to run on {node}")
+    program = containers[0]["name"]
+    noted(notes, f"{place}: on the robot {node} runs the program {program} that its owner names (brain edge "
+                 f"--programs); command, variables and volumes have no effect there, nor have the job's data")
+    return OnRobot(node, program)
 
 
 def grace(template: Mapping[str, Any]) -> float:

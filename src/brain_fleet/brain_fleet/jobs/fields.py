@@ -85,7 +85,8 @@ FORMS: Mapping[str, tuple[Field, ...]] = {
         Field("volumes.*", NONE, EFFECT, "what is mounted of it is not there"),
         Field("restartPolicy", why="here Never lets a worker of Sedna's jobs fail once; TrainJobs have backoffLimit"),
         Field("terminationGracePeriodSeconds"), Field("priorityClassName"),
-        Field("nodeName", REFUSED, EFFECT, "unless it names this machine"), Field("*", NONE, EFFECT)),
+        Field("nodeName", REFUSED, EFFECT, "unless it names this machine or, in a fleet's cloud, a robot"),
+        Field("*", NONE, EFFECT)),
     "Container": (
         Field("name"), Field("command"), Field("args"), Field("workingDir"), Field("env.name"), Field("env.value"),
         Field("image", NONE, EFFECT, line=IMAGES), Field("imagePullPolicy", NONE, EFFECT, line=IMAGES),

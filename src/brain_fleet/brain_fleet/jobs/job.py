@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_fleet.jobs.containers import made
+from brain_fleet.jobs.fleet import OnRobot, Round, Running
 from brain_fleet.jobs.plan import COMPLETE, Group, Places, Plan, Worker, free_port
 from brain_fleet.jobs.records import Record
 from brain_fleet.jobs.training import rank_variables
@@ -38,7 +39,7 @@ class Job:
 
     Attributes:
         deleted: it is to end, and to be forgotten.
-        running: its processes by the names of their workers.
+        running: its workers that run, by their names.
         driver: of a job that goes through stages.
     """
 
@@ -47,7 +48,7 @@ class Job:
         self.deleted = False
         self._prefix = prefix
         self.driver: Any = None
-        self.running: dict[str, Tree] = {}
+        self.running: dict[str, Running] = {}
         self.state = record.state
         self.state.setdefault("phase", QUEUED)
         for key in ("workers", "groups", "ports"):
@@ -55,6 +56,10 @@ class Job:
         places.ports = self.state["ports"]
         for name, worker in self.state["workers"].items():
             if worker["state"] == RUNNING:      # of a runner that was killed
+                _, wanted = self._find(name)
+                if wanted is not None and wanted.fleet is not None:     # which goes on, or is to be taken back
+                    self.running[name] = self._of_fleet(wanted.fleet, name)
+                    continue
                 status = left_status(self.folder(name))
                 worker["state"] = SUCCEEDED if status == 0 else WAITING
         for group in plan.groups:
@@ -178,17 +183,26 @@ class Job:
         """It is to end so, as soon as nothing runs."""
         self.state.setdefault("ending", {"phase": phase, "reason": reason, "message": message})
 
-    def let_go(self, patience: float) -> None:
-        """Ends what runs, since the runner ends; it is started again by the next."""
+    def release(self) -> None:
+        """Asks processes to end, since the runner ends; what the fleet runs goes on."""
         for process in self.running.values():
-            process.stop()
+            if isinstance(process, Tree):
+                process.stop()
+
+    def let_go(self, patience: float) -> None:
+        """Ends processes, since the runner ends; they are started again by the next."""
+        self.release()
         for process in self.running.values():
             process.let_go(patience)
         self.running.clear()        # their states stay: the next runner looks how each has ended
 
     def _all_done(self) -> bool:
         groups = [group for group in self.plan.groups if not group.service and group.jobs]
-        return bool(groups) and all(self._complete(group) for group in groups)
+        return bool(groups) and all(self._complete(group) or self._leaves(group) for group in groups)
+
+    def _leaves(self, group: Group) -> bool:
+        """Tells whether a group is done since another is, with which it ends."""
+        return any(self._complete(other) for other in self.plan.groups if other.name == group.ends_with)
 
     def _complete(self, group: Group) -> bool:
         return all(self.worker_state(worker.name) in (SUCCEEDED, LEFT) for worker in group.workers)
@@ -215,6 +229,8 @@ class Job:
                 continue
             own["state"] = WAITING
             if process.asked:
+                if self._leaves(group):
+                    own["state"] = LEFT
                 continue
             if worker is not None and worker.load is not None and status == 0 and not self._signalled(name):
                 status = 1
@@ -316,18 +332,25 @@ class Job:
         try:
             if worker.load is not None:
                 steps = [self._loading(worker)]
-            else:
+            elif worker.fleet is None:
                 made(worker.steps)
                 more = self._ranks(group, worker) if group.policy else {}
                 steps = [step.resolved(more, base_env()) for step in worker.steps]
             own["attempt"] += 1
             (self.folder(worker.name) / MESSAGE).unlink(missing_ok=True)
-            self.running[worker.name] = Tree(self.folder(worker.name), self._token(worker.name), steps, worker.grace)
+            self.running[worker.name] = (
+                self._of_fleet(worker.fleet, worker.name) if worker.fleet is not None else
+                Tree(self.folder(worker.name), self._token(worker.name), steps, worker.grace))
         except OSError as error:
             self._group(group)["not_before"] = now + AGAIN.most
             self.tell(f"{worker.name} cannot be started ({error}); it is tried again")
             return
         own["state"] = RUNNING
+
+    def _of_fleet(self, what: OnRobot | Round, name: str) -> Running:
+        assert self.places.fleet is not None    # else it would have been refused
+        job, uid = self.record.manifest.value["metadata"]["name"], self.record.uid
+        return self.places.fleet.begin(what, f"{job[:20]}-{name[:20]}-{uid}", self.folder(name))
 
     def _loading(self, worker: Worker) -> Command:
         assert worker.load is not None

@@ -11,9 +11,9 @@ from typing import Any, Mapping
 from brain_fleet.schema import FormProblem, check
 from brain_wire.safe_text import quoted
 
-TRAINER, SEDNA = "trainer.kubeflow.org/v1alpha1", "sedna.io/v1alpha1"
+GROUPS = "trainer.kubeflow.org", "sedna.io"
 JOBS = ("TrainJob", "FederatedLearningJob", "IncrementalLearningJob", "LifelongLearningJob", "JointInferenceService")
-RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+RUNTIMES = RUNTIME, CLUSTER_RUNTIME = "TrainingRuntime", "ClusterTrainingRuntime"
 PRIORITIES = ("PriorityClass", "WorkloadPriorityClass")
 
 _TEXTS = {"type": "object", "maxProperties": 200, "additionalProperties": {"type": "string", "maxLength": 20_000}}

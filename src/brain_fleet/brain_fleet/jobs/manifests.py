@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_fleet.jobs.kinds import JOBS, TRAINER, check_kind, kinds
+from brain_fleet.jobs.kinds import JOBS, RUNTIME, check_kind, kinds
 from brain_fleet.jobs.samples import check_metric
+from brain_fleet.jobs.training import runtime_ref
 from brain_fleet.schema import FormProblem, check_plain
 from brain_wire.safe_text import quoted
 
@@ -21,6 +22,8 @@ ELASTIC = "fleet.brain/elastic"     # annotation of a TrainJob: MIN:MAX nodes
 SHA256 = "fleet.brain/sha256"       # annotation of a Dataset or Model
 TTL = "fleet.brain/ttl-seconds-after-finished"
 SUSPEND = "fleet.brain/suspend"     # annotation of Sedna's kinds
+LEARNING_PLAN = "fleet.brain/learning-plan"     # annotation of a FederatedLearningJob: what is learned, and how
+CONTROLLER = "trainer.kubeflow.org/trainjob-controller"     # in managedBy: whose jobs are run
 PRIORITY = "kueue.x-k8s.io/priority-class"      # label
 
 
@@ -76,6 +79,12 @@ def full_name(name: str, namespace: str) -> str:
     return name if namespace == NAMESPACE else f"{namespace}/{name}"
 
 
+def runtime_key(job: Manifest) -> tuple[str, str]:
+    """Returns kind and full name of the runtime of a TrainJob."""
+    kind, name = runtime_ref(job.spec)
+    return kind, job.near(name) if kind == RUNTIME else name
+
+
 def manifest(value: Any) -> Manifest:
     """A manifest from plain values.
 
@@ -129,17 +138,12 @@ def _train_job(job: Manifest) -> None:
         if uri and not _URI.fullmatch(uri):
             raise FormProblem(f"spec.initializer.{which}.storageUri must be SCHEME://..., as file:///data/rooms, but "
                               f"is {quoted(uri)}")
-    if spec.get("managedBy", "trainer.kubeflow.org/trainjob-controller") != "trainer.kubeflow.org/trainjob-controller":
+    if spec.get("managedBy", CONTROLLER) != CONTROLLER:
         raise FormProblem("spec.managedBy gives the job to another controller, and this runner is none; leave it out")
     trainer = spec.get("trainer") or {}
     if trainer.get("numProcPerNode", 1) < 1:
         raise FormProblem(f"spec.trainer.numProcPerNode must be at least 1, not {trainer['numProcPerNode']}")
-    if (group := spec["runtimeRef"].get("apiGroup", TRAINER.partition("/")[0])) != TRAINER.partition("/")[0]:
-        raise FormProblem(f"spec.runtimeRef.apiGroup is {quoted(group)}; runtimes are of {TRAINER.partition('/')[0]}")
-    kind = spec["runtimeRef"].get("kind", "ClusterTrainingRuntime")
-    if kind not in ("TrainingRuntime", "ClusterTrainingRuntime"):
-        raise FormProblem(f"spec.runtimeRef.kind is {quoted(kind)}; there are TrainingRuntime and "
-                          f"ClusterTrainingRuntime")
+    runtime_ref(spec)
     elastic(job)
     ttl(job)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping
 
+from brain_fleet.jobs.fleet import Fleet, OnRobot, Round
 from brain_runtime.run.tree import Command
 
 COMPLETE, READY = "Complete", "Ready"
@@ -74,6 +75,7 @@ class Worker:
         needs: workers that must have succeeded before.
         slots: of the queue.
         grace: s that it gets to end.
+        fleet: what it is, where the fleet carries it out in place of processes here.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Worker:
     needs: tuple[str, ...] = ()
     slots: int = 1
     grace: float = GRACE
+    fleet: OnRobot | Round | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Group:
         service: it does not end by itself; a worker that ends is started again.
         procs: processes of a worker; of torchrun's also ``auto``.
         jobs: that a cluster would make of it, of as many workers each; 0: none, but something within another.
+        ends_with: group with whose success it is done, and ends; empty: it ends by itself.
     """
 
     name: str
@@ -111,6 +115,7 @@ class Group:
     service: bool = False
     procs: str = "1"
     jobs: int = 1
+    ends_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,9 +138,9 @@ class Plan:
 
     @property
     def slots(self) -> int:
-        """That it needs in the queue: loaders and services need none."""
+        """That it needs in the queue: loaders, services and what others run need none."""
         return sum(worker.slots for group in self.groups if not group.service for worker in group.workers
-                   if worker.load is None)
+                   if worker.load is None and worker.fleet is None)
 
 
 @dataclass
@@ -147,12 +152,14 @@ class Places:
         volumes: of all jobs: what claims of volumes stand for.
         ports: by name; those that are asked for are given the next time too.
         reports: address that Sedna's workers report to.
+        fleet: beside whose cloud jobs run; None: there is none.
     """
 
     folder: Path
     volumes: Path
     ports: dict[str, int] = field(default_factory=dict)
     reports: str = "http://127.0.0.1:0"
+    fleet: Fleet | None = None
 
     @property
     def work(self) -> Path:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
+from brain_fleet.jobs.fleet import Fleet
 from brain_fleet.jobs.job import FAILED, Job, sweep
 from brain_fleet.jobs.learning import KINDS
 from brain_fleet.jobs.manifests import Manifest
@@ -60,14 +61,15 @@ class Runner:
     Args:
         folder: for all that it keeps; one runner has it.
         slots: workers that may run at once; None: one for each processor.
+        fleet: beside whose cloud it runs; None: there is none.
 
     Raises:
         StoreProblem: the folder cannot be used.
     """
 
-    def __init__(self, folder: Path, slots: int | None = None) -> None:
+    def __init__(self, folder: Path, slots: int | None = None, fleet: Fleet | None = None) -> None:
         self.folder, self.slots = Path(folder).absolute(), slots or os.cpu_count() or 1
-        self.records = Records(self.folder)
+        self._fleet, self.records = fleet, Records(self.folder)
         self._lock, self._wake, self._ending = threading.RLock(), threading.Event(), threading.Event()
         self._jobs: dict[tuple[str, str], Job] = {}
         self._reports = Reports(self._hear)
@@ -89,8 +91,7 @@ class Runner:
             self._reports.close()
             with self._lock:
                 for job in self._jobs.values():
-                    for process in job.running.values():
-                        process.stop()
+                    job.release()
                 for job in self._jobs.values():
                     job.let_go(PATIENCE)
                     self._keep(job)
@@ -237,7 +238,8 @@ class Runner:
 
     def _places(self, manifest: Manifest, uid: str) -> Places:
         name = manifest.name.replace("/", ".")
-        return Places(self.folder / "jobs" / f"{name}-{uid}", self.folder / "volumes", reports=self._reports.address)
+        return Places(self.folder / "jobs" / f"{name}-{uid}", self.folder / "volumes", reports=self._reports.address,
+                      fleet=self._fleet)
 
     def _hear(self, report: dict[str, Any]) -> None:
         """A worker of Sedna's reports."""

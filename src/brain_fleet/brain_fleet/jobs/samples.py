@@ -2,6 +2,7 @@
 """The samples of a Dataset that is a text file, a line each, and the triggers of what is done about them."""
 from __future__ import annotations
 
+import json
 import math
 import posixpath
 import re
@@ -17,6 +18,7 @@ SAMPLES = "num_of_samples"      # a trigger's metric, as Sedna names it
 FORMATS = ("txt", "csv")        # a sample is a line
 LARGEST = 64 * 2**20    # bytes of a list of samples
 PIECE = 2**20           # bytes read at once
+MESSAGES = 4096         # bytes of a termination message, as of Kubernetes
 NEAR = 1e-6             # two metrics that differ by less are equal, as Sedna has it
 _OPERATORS = {">": "gt", ">=": "ge", "=": "eq", "==": "eq", "!=": "ne", "<=": "le", "<": "lt"}
 
@@ -137,6 +139,29 @@ def metric(name: str, stats: Mapping[str, Any]) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def said(message: str | bytes) -> Any:
+    """Reads a termination message; None where it cannot be read."""
+    try:
+        return json.loads(message[:MESSAGES])
+    except (ValueError, RecursionError):
+        return None
+
+
+def left_behind(path: Path) -> Any:
+    """Reads the file of a termination message; None where there is none, or it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return said(file.read(MESSAGES))
+    except OSError:
+        return None
+
+
+def told_progress(told: Any) -> str:
+    """Line in which an aggregator has left how far its training is; empty: it has left none."""
+    found = told.get("message") if isinstance(told, dict) else None
+    return found[:1000] if isinstance(found, str) else ""
 
 
 def told_metrics(told: Any) -> dict[str, Any]:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from brain_fleet.blobs.inputs import local_path
-from brain_fleet.jobs.containers import grace, pod_steps
+from brain_fleet.jobs.containers import grace, on_robot, pod_steps
 from brain_fleet.jobs.fields import told
+from brain_fleet.jobs.fleet import Round
 from brain_fleet.jobs.job import MESSAGE
 from brain_fleet.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_fleet.jobs.manifests import Manifest, ttl
 from brain_fleet.jobs.plan import BACKOFF, GRACE, Group, Load, Places, Plan, Step, Worker, noted
-from brain_fleet.jobs.sedna import Data, Part, compile_federated, compile_joint, given
+from brain_fleet.jobs.sedna import BIND, Data, Part, compile_federated, compile_joint, given, message_path
 from brain_fleet.jobs.stages import position
 from brain_fleet.schema import FormProblem
 from brain_wire.safe_text import quoted
 
 LOADERS = "loader"
-TERMINATION = "/dev/termination-log"        # where a container leaves its message, if it names no other path
 KNOWLEDGE = "KB_SERVER is not set: a knowledge base server is not run here"
 Objects = Mapping[tuple[str, str], Manifest]
 
@@ -75,6 +75,9 @@ class Making:
             index: of it in its group.
             runs: it runs now, with its loaders; else it is only checked.
         """
+        robot = None if part.template is None else on_robot(part.template, part.place, self.places, self.notes)
+        if robot is not None:
+            return Worker(part.name, fleet=robot)
         places, loaders = list[tuple[Data, str]](), dict[str, Worker]()
         for one in part.data:
             where, its = self._given(one, part.name)
@@ -85,6 +88,7 @@ class Making:
                "LC_SERVER": self.places.reports, **given(places)}
         if part.listens:
             env[part.listens] = str(self.places.port(part.name))
+            env |= {} if part.plan is None else {BIND: "127.0.0.1"}
         if part.asks:
             whom, host, port = part.asks
             env |= {host: "127.0.0.1", port: str(self.places.port(whom))}
@@ -92,9 +96,7 @@ class Making:
         if part.before:
             steps = (Step((sys.executable, "-m", "brain_fleet.jobs.rounds", *part.before), (), str(self.places.work)),)
         if part.template is not None:
-            said = ((part.template.get("spec") or {}).get("containers") or [{}])[0]
-            paths = {said.get("terminationMessagePath", TERMINATION): str(
-                self.places.folder / "workers" / part.name / MESSAGE)}
+            paths = {message_path(part.template): str(self.places.folder / "workers" / part.name / MESSAGE)}
             steps += pod_steps(part.template, part.place, part.name, index, self.places, self.notes, env, namespace,
                                paths)
             patience = grace(part.template)
@@ -137,12 +139,42 @@ def sedna_plan(job: Manifest, objects: Objects, places: Places, state: Mapping[s
                               f"lines are counted again and again")
         noted(make.notes, *((KNOWLEDGE,) if job.kind == LIFELONG else ()))
     else:
-        parts = (compile_federated if job.kind == "FederatedLearningJob" else compile_joint)(job.value, make.find)
+        whose = {**job.value["metadata"], "uid": make.suffix}
+        parts = (compile_federated if job.kind == "FederatedLearningJob" else compile_joint)(
+            {**job.value, "metadata": whose}, make.find)
         runs = {part.group for part in parts}
     groups: dict[str, list[Worker]] = {}
     for part in parts:      # all are made, so that what is wrong with one is told at once
         group = groups.setdefault(part.group, [])
         group.append(make.worker(part, len(group), part.group in runs))
+    _together(job, make, parts, groups)
     first = {part.group: part for part in reversed(parts)}
     return make.plan(*(Group(name, tuple(workers), backoff=_backoff(first[name]), service=first[name].service,
-                             jobs=len(workers)) for name, workers in groups.items() if name in runs))
+                             jobs=len(workers), ends_with=first[name].ends_with)
+                       for name, workers in groups.items() if name in runs))
+
+
+def _together(job: Manifest, make: Making, parts: Sequence[Part], groups: dict[str, list[Worker]]) -> None:
+    """Has robots that train in a job with a plan led by their cloud, in place of an aggregator of the job's own.
+
+    Raises:
+        FormProblem: others train, too.
+    """
+    plan = next((part.plan for part in parts if part.plan is not None), None)
+    here = [part for part in parts if part.ends_with and groups[part.group][_index(part)].fleet is None]
+    if plan is None or len(here) == sum(bool(part.ends_with) for part in parts):
+        return
+    if here:
+        raise FormProblem(f"{here[0].place}.spec.nodeName is missing, and others train on robots of the fleet: the "
+                          f"cloud leads those, each by its certificate; name a robot, or none for all")
+    (leads,) = (part for part in parts if part.plan is not None)
+    start, model = (local_path(leads.data[number].url) for number in (-1, 0))
+    if start is None or model is None:
+        raise FormProblem("spec.pretrainedModel: the url of its Model must be a path of this machine")
+    groups[leads.group] = [Worker(leads.name, fleet=Round({
+        **plan, "name": f"{job.value['metadata']['name'][:50]}-{make.suffix}", "start": str(start)}, str(model)))]
+
+
+def _index(part: Part) -> int:
+    """Place of a training part in its group."""
+    return int(part.name.rpartition("-")[2])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
-from brain_fleet.jobs.job import DONE, FAILED, LEFT, RUNNING, SUCCEEDED, SUSPENDED, WAITING, Job
+from brain_fleet.jobs.job import DONE, FAILED, LEFT, MESSAGE, RUNNING, SUCCEEDED, SUSPENDED, WAITING, Job
 from brain_fleet.jobs.plan import Group, Worker
+from brain_fleet.jobs.samples import left_behind, told_progress
+from brain_fleet.jobs.sedna import AGGREGATION
 from brain_fleet.jobs.status import Batch, Seen, federated_status, joint_status, learning_status, train_status
 
 STATUS = {"FederatedLearningJob": federated_status, "JointInferenceService": joint_status}
@@ -31,7 +33,14 @@ def see(job: Job) -> Seen:
     restarts = (job.state["restarts"], job.state.get("restarted", "a step has failed")) if job.state.get(
         "restarts") else None
     return Seen([batch for group in job.plan.groups for batch in _batches(job, group)], suspended, restarts, end,
-                job.phase == RUNNING or job.over)
+                job.phase == RUNNING or job.over, _told(job))
+
+
+def _told(job: Job) -> str:
+    """Line of the fleet's own aggregator about how far the job is; empty: it has none, or has not begun."""
+    if all(not group.ends_with for group in job.plan.groups):
+        return ""
+    return told_progress(left_behind(job.folder(AGGREGATION) / MESSAGE))
 
 
 def _batches(job: Job, group: Group) -> list[Batch]:

@@ -2,7 +2,6 @@
 """Rounds of Sedna's learning jobs on this machine: what :mod:`.learning` asks, of processes and files that are here."""
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -16,10 +15,8 @@ from brain_fleet.jobs.job import MESSAGE, RUNNING, SUCCEEDED, SUSPENDED, Job
 from brain_fleet.jobs.learning import (COMPLETED, DEPLOY, EVAL, FAILED, INFER, LIFELONG, PERIOD, READY, TRAIN, WAITING,
                                        WORKERS, Seen, Where, is_hot, running, steps, where, written)
 from brain_fleet.jobs.rounds import only
-from brain_fleet.jobs.samples import count, read_samples, told_metrics, told_path
+from brain_fleet.jobs.samples import count, left_behind, read_samples, told_metrics, told_path
 from brain_fleet.schema import FormProblem
-
-MESSAGES = 4096     # bytes of a termination message, as of Kubernetes
 
 
 def position(state: Mapping[str, Any], spec: Mapping[str, Any]) -> Where:
@@ -150,11 +147,7 @@ class Stages:
         """Returns a worker's report, or else its termination message; None: it left neither."""
         if stage in self._said:
             return self._said[stage]
-        try:
-            with (self._job.folder(f"{WORKERS[stage]}-{number}") / MESSAGE).open("rb") as file:
-                return json.loads(file.read(MESSAGES))
-        except (OSError, ValueError, RecursionError):
-            return None
+        return left_behind(self._job.folder(f"{WORKERS[stage]}-{number}") / MESSAGE)
 
     def _samples(self) -> int | None:
         """Samples of the data set, where it is time to look at them and they can be read."""

@@ -44,6 +44,7 @@ class Seen:
         restarts: of the whole job, and why the last one was.
         end: Complete or Failed, the reason and the same for people; None: it has not ended.
         begun: its workers run, or have run.
+        told: how far a round of the fleet's is, for people; empty: nobody tells.
     """
 
     batches: Sequence[Batch]
@@ -51,6 +52,7 @@ class Seen:
     restarts: tuple[int, str] | None = None
     end: tuple[str, str, str] | None = None
     begun: bool = True
+    told: str = ""
 
 
 def train_status(old: Mapping[str, Any], seen: Seen, now: float, generation: int) -> dict[str, Any]:
@@ -100,12 +102,13 @@ def federated_status(old: Mapping[str, Any], seen: Seen, now: float) -> dict[str
     if seen.end is not None:
         status |= {"phase": "Succeeded" if seen.end[0] == "Complete" else "Failed",
                    "completionTime": old.get("completionTime") or stamp(now)}
-        found = found if holds(found, seen.end[0]) else [*found, heard(*seen.end, now)]
+        end = (*seen.end[:2], seen.told or seen.end[2]) if seen.end[0] == "Complete" else seen.end
+        found = found if holds(found, seen.end[0]) else [*found, heard(*end, now)]
     elif seen.suspended is not None or not seen.begun:
         status["phase"] = "Pending"
     else:
         status |= {"phase": "Running", **_began(old, now)}
-        found = turned(found, heard("Training", "workersRunning", "its workers train", now))
+        found = turned(found, heard("Training", "workersRunning", seen.told or "its workers train", now))
     return {**status, "conditions": found}
 
 

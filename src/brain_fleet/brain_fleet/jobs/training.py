@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Mapping, Sequence
 
+from brain_fleet.jobs.kinds import CLUSTER_RUNTIME, GROUPS, RUNTIMES
 from brain_fleet.jobs.templates import Unfit, overlaid, pod_template, variables, with_variables
 from brain_wire.safe_text import quoted
 
@@ -136,6 +137,19 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
         processes = str(slots)
     return Training(tuple(steps), nodes, found, processes, slots, tuple(_fetched(spec, steps)),
                     (inner.get("failurePolicy") or {}).get("maxRestarts") or 0, tuple(notes))
+
+
+def runtime_ref(spec: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the kind and the name of the runtime to which the spec of a TrainJob refers. Raises Unfit."""
+    ref, wanted = spec["runtimeRef"], GROUPS[0]
+    group, kind = ref.get("apiGroup", wanted), ref.get("kind", CLUSTER_RUNTIME)
+    if group != wanted:
+        raise Unfit("TrainingRuntimeNotSupported", f"spec.runtimeRef.apiGroup is {quoted(str(group))}; runtimes are of "
+                    f"{wanted}", final=True)
+    if kind not in RUNTIMES:
+        raise Unfit("TrainingRuntimeNotSupported", f"spec.runtimeRef.kind is {quoted(str(kind))}; there are "
+                    f"{' and '.join(RUNTIMES)}", final=True)
+    return kind, ref["name"]
 
 
 def rank_variables(policy: str, nodes: int, processes: str, address: str, port: int, rank: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from brain_fleet.jobs.containers import grace, pod_steps
+from brain_fleet.jobs.containers import grace, on_robot, pod_steps
 from brain_fleet.jobs.fields import told
-from brain_fleet.jobs.manifests import Manifest, elastic, ttl
+from brain_fleet.jobs.manifests import Manifest, elastic, runtime_key, ttl
 from brain_fleet.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, Worker, noted
 from brain_fleet.jobs.training import (ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Fetched, Step, Training,
                                        compile_train_job)
@@ -102,6 +102,7 @@ class _Making:
         self._template = step.job["template"]
         self._place = f"the runtime's replicated job {step.name}: template"
         self._backoff = step.job.get("backoffLimit", BACKOFF)
+        self._robot = on_robot(self._template, self._place, places, notes)
 
     def _steps(self, name: str, index: int, env: Mapping[str, str], paths: Mapping[str, str] | None = None,
                main: str | None = None) -> Any:
@@ -111,6 +112,7 @@ class _Making:
     def loaders(self, nodes: int) -> Group:
         """A loader for each node."""
         role, what = self._step.role, INITIALIZERS[self._step.role]
+        self._not_on_robots("what it fetches is for workers here")
         container = next((one for one in self._template["spec"]["containers"] if one["name"] == role), None)
         if container is None:
             raise FormProblem(f"{self._place} holds no container {role}; name its container so")
@@ -140,7 +142,9 @@ class _Making:
             raise FormProblem("spec.trainer.command is missing, and the runtime has none; what its image would start "
                               "is not known here")
         workers = []
-        for index in range(training.nodes):
+        if training.policy or training.nodes > 1 or training.fetched or loaders:
+            self._not_on_robots("nodes that find each other, or have data fetched, are told by variables")
+        for index in range(training.nodes if self._robot is None else 0):
             name, paths = f"{self._step.name}-{index}", {
                 f"/workspace/{INITIALIZERS[role]}": _folder(self._places, index, INITIALIZERS[role])
                 for role in loaders.values()}
@@ -149,6 +153,8 @@ class _Making:
             needs = (*(f"{loader}-{index}" for loader in loaders),
                      *(f"{FETCH}-{one.what}-{index}" for one in training.fetched))
             workers.append(Worker(name, steps, needs=needs, slots=training.slots, grace=grace(self._template)))
+        if self._robot is not None:
+            workers.append(Worker(f"{self._step.name}-0", fleet=self._robot))
         # a node waits for its own loader, not for those of the others
         after = tuple(one for one in self._step.after if one[0] not in loaders or one[1] != COMPLETE)
         return Group(self._step.name, tuple(workers), after, self._backoff,
@@ -160,20 +166,27 @@ class _Making:
         folder = _folder(self._places, node, one.what)
         return f"{folder}/{name}" if "." in name else folder
 
+    def _not_on_robots(self, why: str) -> None:
+        """Raises FormProblem where the step's pods name a robot."""
+        if self._robot is not None:
+            raise FormProblem(f"{self._place}.spec.nodeName names the robot {self._robot.robot}: {why}, and a robot is "
+                              f"told nothing but the name of its program; take nodeName away")
+
     def others(self, count: int) -> Group:
         """Any other job of the runtime."""
         if not 1 <= count <= MOST_WORKERS:
             raise FormProblem(f"{self._place}: {count} workers cannot be; give 1 to {MOST_WORKERS}")
+        if count > 1:
+            self._not_on_robots("a robot runs a program once")
         names = [f"{self._step.name}-{index}" for index in range(count)]
-        workers = tuple(Worker(name, self._steps(name, index, {"JOB_COMPLETION_INDEX": str(index)}),
-                               grace=grace(self._template)) for index, name in enumerate(names))
+        workers = tuple(Worker(name, fleet=self._robot) if self._robot is not None else Worker(
+            name, self._steps(name, index, {"JOB_COMPLETION_INDEX": str(index)}), grace=grace(self._template))
+            for index, name in enumerate(names))
         return Group(self._step.name, workers, self._step.after, self._backoff, jobs=self._step.replicas)
 
 
 def _runtime(job: Manifest, objects: Mapping[tuple[str, str], Manifest]) -> Mapping[str, Any]:
-    ref = job.spec["runtimeRef"]
-    kind = ref.get("kind", "ClusterTrainingRuntime")
-    name = job.near(ref["name"]) if kind == "TrainingRuntime" else ref["name"]
+    kind, name = runtime_key(job)
     if (kind, name) in objects:
         return objects[kind, name].spec
     if (kind, name) in BUILT_IN:

@@ -33,6 +33,7 @@ from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.wakeup import Signal
 
 if TYPE_CHECKING:
+    from brain_fleet.federated.aggregator import Aggregator
     from brain_fleet.federated.plan import Plan
     from brain_fleet.federated.rounds import Rounds
 
@@ -80,6 +81,7 @@ class Cloud:
         self.tally = Tally()
         self.losses: Counter[str] = Counter()
         self.learning: Rounds | None = None
+        self._aggregator: Aggregator | None = None
         self._heard: dict[str, float] = {}      # steady time, by robot
         self._here: set[str] = set()            # robots whose token is there
         self._seconds: dict[str, dict[str, tuple[float, str]]] = {}     # by robot and installation: heard, and why
@@ -172,8 +174,8 @@ class Cloud:
         if sample.kind == zenoh.SampleKind.PUT:
             self._courier.wake(robot)
 
-    def learn(self, plan: Plan) -> None:
-        """Begins, or goes on with, what the fleet learns together.
+    def learn(self, plan: Plan) -> Rounds:
+        """Begins, or goes on with, what the fleet learns together, in place of what it learned before.
 
         Raises:
             RecordsProblem: what is on the disk cannot be used.
@@ -182,7 +184,11 @@ class Cloud:
         from brain_fleet.federated.rounds import Rounds
 
         self.learning = Rounds(self.store.path.parent / "learning" / plan.name, plan, happened=self._event)
-        Aggregator(self.session, self.learning, lambda robot: self.barred(robot), self.blobs)
+        if self._aggregator is None:
+            self._aggregator = Aggregator(self.session, self.learning, lambda robot: self.barred(robot), self.blobs)
+        else:
+            self._aggregator.follow(self.learning)
+        return self.learning
 
     def wake(self, robot: str) -> None:
         """There is something for a robot."""

@@ -21,6 +21,7 @@ from brain_fleet.jobs.runner import Runner
 from brain_fleet.messages.outbox import Limits
 from brain_fleet.monitoring.cloud_figures import CloudFigures
 from brain_fleet.processes.cloud import Cloud
+from brain_fleet.processes.fleet_workers import FleetWorkers
 from brain_fleet.processes.orders import Orders
 from brain_fleet.processes.settings import PORT, software
 from brain_fleet.store import Store, StoreProblem
@@ -94,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 FarEnd(session, tier, SECOND, lambda robot: cloud.barred(robot))
                 log.info("robots are answered about hard pictures by %s", options.second)
             belonging = Belonging(cloud, authority)
-            runner = None if options.jobs is None else also.enter_context(Runner(options.folder / "jobs", options.jobs))
+            runner = None if options.jobs is None else also.enter_context(
+                Runner(options.folder / "jobs", options.jobs, FleetWorkers(cloud)))
             if runner is not None and rules is None:
                 log.warning("whoever reaches %s can run any command here, since nothing is secured; see --secure",
                             ", ".join(endpoints))
@@ -106,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 log.info("brain_fleet %s: the cloud is reached at %s, and keeps what it knows in %s", software(),
                          ", ".join(endpoints), store.path)
                 ending.asked.wait()
+            if runner is not None:      # before what its workers need
+                runner.stop()
             cloud.stop()
     except (StoreProblem, MetricsProblem, RouterProblem, SessionProblem, FolderError, DoorProblem,
             SigningProblem) as problem:

@@ -15,6 +15,7 @@ from served_api import ADMIN, ServedApi
 
 from brain_fleet.cluster.api import Api
 from brain_fleet.cluster.kinds import EVENT, JOB, POD, STEP, Kind, owner_labels
+from brain_fleet.jobs.conditions import stamp
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
 PATIENCE = 240.0     # s; only ends a hang
@@ -34,11 +35,11 @@ def definitions() -> list[dict[str, Any]]:
 
 
 class Cluster:
-    """A served API with the deployed rights, and an operator that can be killed."""
+    """A served API with the deployed rights, or a real one, and an operator that can be killed."""
 
-    def __init__(self, folder: Path, groups: tuple[str, ...] = GROUPS) -> None:
+    def __init__(self, folder: Path, groups: tuple[str, ...] = GROUPS, api: Any = None) -> None:
         self.folder = folder
-        self.api = ServedApi(DEPLOY / "rbac.yaml", groups, definitions())
+        self.api = api or ServedApi(DEPLOY / "rbac.yaml", groups, definitions())
         self.config = self.api.kubeconfig(folder / "kubeconfig")
         self.admin = Api(self.api.kubeconfig(folder / "admin", ADMIN))
         self.log = folder / "operator.log"
@@ -113,8 +114,12 @@ class Cluster:
         self.admin.merge(JOB, "default", name, {"status": status}, "status")
 
     def finish(self, name: str, how: str = "Complete", **more: Any) -> None:
-        self.job(name, active=0, ready=0, **({"succeeded": 1} if how == "Complete" else {"failed": 1}), conditions=[
-            {"type": how, "status": "True", "reason": "BackoffLimitExceeded", "message": "it is over", **more}])
+        now = stamp(time.time())
+        about = {"status": "True", "lastProbeTime": now, "lastTransitionTime": now, "reason": "BackoffLimitExceeded",
+                 "message": "it is over", **more}
+        before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[how]      # as a server asks for
+        self.job(name, active=0, ready=0, startTime=now, **({"succeeded": 1, "completionTime": now} if (
+            how == "Complete") else {"failed": 1}), conditions=[{"type": one, **about} for one in (before, how)])
 
     def says(self, kind: Kind, job: str, step: str, message: str) -> None:
         """What a node writes of a worker that has ended well."""
