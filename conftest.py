@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -26,6 +27,18 @@ BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_launch.py"
 # These start one too, but wait for the end with what runs alone: nobody is to wait for them.
 ALONE = ("test_e2e_hostile", "test_e2e_one_process")
 SLOW = 10.0         # s that a module with slow tests is taken to last where nothing is kept of it
+# Modules which a server imports that forks processes for a package's tests, within milliseconds and not seconds; by
+# names that are installed, since it does not have a test's sys.path, and would go on without a word. It does nothing
+# but import: where it forks no thread runs and no session is open.
+FORKED = {
+    "brain_collectives": ("torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"),
+    "brain_fleet": ("brain_fleet.processes.run_cloud", "brain_fleet.processes.run_edge", "brain_runtime.process",
+                    "brain_wire.router"),
+    "brain_training": ("torch", "brain_training.at_once", "brain_training.language", "brain_training.motor",
+                       "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
+                       "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.together",
+                       "brain_training.vision"),
+}
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 durations: dict[str, float] = {}    # of each test (s), its cases added up
@@ -90,6 +103,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid not in done]
     if is_worker(config):
         items[:] = in_order(items, lasted(config.rootpath))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tells the server that forks, of which a process has one, what it is to import once a test wants it."""
+    packages = {part for item in session.items for part in item.path.parts} & FORKED.keys()
+    multiprocessing.set_forkserver_preload([name for package in sorted(packages) for name in FORKED[package]])
 
 
 @pytest.hookimpl(optionalhook=True)

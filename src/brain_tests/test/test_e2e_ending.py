@@ -156,6 +156,7 @@ def test_a_brain_some_of_whose_regions_were_started_again_is_told_to_end(brain):
     end_all(brain, signal.SIGINT)
 
 
+@pytest.mark.extended
 def test_the_whole_brain_is_told_to_end(tmp_path):
     for other in running(tmp_path):
         end_all(other, signal.SIGQUIT)
