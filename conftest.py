@@ -36,7 +36,8 @@ FORKED = {
                     "brain_wire.router"),
     "brain_training": ("torch", "brain_training.at_once", "brain_training.language", "brain_training.motor",
                        "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
-                       "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.together",
+                       "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.command",
+                       "brain_training.parameter_server.together",
                        "brain_training.vision"),
 }
 BEGAN = time.monotonic()

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from forked import Forked
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.reading import Reading
@@ -20,7 +21,6 @@ from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 sys.path.insert(0, str(PROGRAMS))       # what tests share
-from forked import Forked  # noqa: E402
 PATIENCE = 240.0     # s; only ends a hang
 # What an outer environment might say is not to choose the links of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "BRAIN_CLOUD", "BRAIN_FLEET_SECURITY", "ZENOH_SESSION_CONFIG_URI",
@@ -67,7 +67,7 @@ class Fleet:
             words = (*words, "--secure", str(self.secure))
         words = (*words, *self.more.get(name, ()))
         if not self.whole:
-            self._running[name] = Forked(*words, log=self.log(name), environment=environment)
+            self._running[name] = Forked("-m", *words, log=self.log(name), environment=environment)
             return
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log,
