@@ -67,6 +67,7 @@ MINUTES ?=
 
 .PHONY: nightly
 nightly: tools  ## what shows more of what `make test` shows: every network, every kill; MINUTES=30: a piece, again: the next
+	@.venv/bin/python scripts/ros_wheels.py $(ROS) || test $$? = 3
 	@BRAIN_TEST_EXTENDED=1 BRAIN_TEST_PIECE=$(MINUTES) scripts/run_tests.sh --no-ros -m extended
 
 .PHONY: mutate

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -19,10 +20,26 @@ import pytest
 
 # Beside test/ros: the linters of ROS, and what reads the files that a package installs.
 THERE = ("test_style.py", "test_launching.py", "test_robots.py")
-# Modules that start whole brains, of a dozen processes each. One worker has them all, and not while the tests under
-# colcon run, which start brains too: two brains on two cores starve each other.
-BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_robot_install", "test_shards", "test_torch_host")
-ALONE = ("test_e2e_hostile",)   # starts one too, but waits for the end with what runs alone: nobody is to wait for it
+# Modules that start whole brains, of a dozen processes each: one worker has all those of the sources, and the part
+# under colcon takes turns with it, module by module. Two brains on two cores starve each other.
+BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_launch.py", "test_robot_install",
+          "test_ros_bench", "test_ros_brain", "test_shards", "test_torch_host")
+# These start one too, but wait for the end with what runs alone: nobody is to wait for them.
+ALONE = ("test_e2e_hostile", "test_e2e_one_process")
+SLOW = 10.0         # s that a module with slow tests is taken to last where nothing is kept of it
+# Modules which a server imports that forks processes for a package's tests, within milliseconds and not seconds; by
+# names that are installed, since it does not have a test's sys.path, and would go on without a word. It does nothing
+# but import: where it forks no thread runs and no session is open.
+FORKED = {
+    "brain_collectives": ("torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"),
+    "brain_fleet": ("brain_fleet.processes.run_cloud", "brain_fleet.processes.run_edge", "brain_runtime.process",
+                    "brain_wire.router"),
+    "brain_training": ("torch", "brain_training.at_once", "brain_training.language", "brain_training.motor",
+                       "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
+                       "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.command",
+                       "brain_training.parameter_server.together",
+                       "brain_training.vision"),
+}
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 durations: dict[str, float] = {}    # of each test (s), its cases added up
@@ -48,8 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
-    if is_worker(config):
+    if is_worker(config) or takes_turns():
         (config.rootpath / ".pytest_cache").mkdir(exist_ok=True)
+
+
+def takes_turns() -> bool:
+    """Tells whether another part may start brains meanwhile: scripts/run_tests.sh says so."""
+    return "BRAIN_TEST_TURNS" in os.environ
 
 
 def for_colcon(path: Path) -> bool:
@@ -81,12 +103,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
         items[:] = [item for item in items if item.nodeid not in done]
     if is_worker(config):
-        items[:] = in_order(items)
+        items[:] = in_order(items, lasted(config.rootpath))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tells the server that forks, of which a process has one, what it is to import once a test wants it."""
+    packages = {part for item in session.items for part in item.path.parts} & FORKED.keys()
+    multiprocessing.set_forkserver_preload([name for package in sorted(packages) for name in FORKED[package]])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives a module to one worker, and to one all modules that start brains, once colcon's part has ended."""
+    """Gives a module to one worker, and to one all modules that start brains."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -96,28 +124,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = super()._split_scope(nodeid)
             return "brains" if starts_brains(file.rpartition("/")[2]) else file
 
-        def _assign_work_unit(self, node: Any) -> None:
-            brains = None
-            if len(self.workqueue) > 1 and colcon_runs(config.rootpath):
-                brains = self.workqueue.pop("brains", None)
-            super()._assign_work_unit(node)
-            if brains is not None:
-                self.workqueue["brains"] = brains
-                self.workqueue.move_to_end("brains", last=False)
-
     return Scheduling(config, log)
-
-
-def colcon_runs(root: Path) -> bool:
-    """Whether the part under colcon runs beside: scripts/run_tests.sh holds a lock meanwhile."""
-    try:
-        with (root / ".pytest_cache" / "colcon.lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def passed_before(root: Path) -> list[str]:
@@ -138,7 +145,7 @@ def sources(root: Path) -> str:
 
 
 def starts_brains(name: str) -> bool:
-    """Whether a module of tests, by its file's name, is one of :data:`BRAINS`."""
+    """Tells whether a module of tests, by its file's name, is one of :data:`BRAINS`."""
     return name.startswith(BRAINS) and not name.startswith(ALONE)
 
 
@@ -152,8 +159,21 @@ def is_extended(item: pytest.Item) -> bool:
                for mark in item.iter_markers("extended"))
 
 
-def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Modules that start brains first, then those that take long, none of which is left for the end; alone is last."""
+def lasted(root: Path) -> dict[str, float]:
+    """Reads how long each module took when ``results/tests.json`` was saved (s), by its path from the root."""
+    try:
+        tests = json.loads((root / "results" / "tests.json").read_text(encoding="utf-8"))["figures"]["tests"]
+    except FileNotFoundError:
+        return {}
+    found: dict[str, float] = {}
+    for test, took in tests.items():
+        module = test.partition("::")[0]
+        found[module] = found.get(module, 0.0) + took
+    return found
+
+
+def in_order(items: list[pytest.Item], before: dict[str, float]) -> list[pytest.Item]:
+    """Modules that start brains first, then what takes longest, so that none is left for the end; alone is last."""
     modules: dict[Path, list[pytest.Item]] = {}
     for item in items:
         modules.setdefault(item.path, []).append(item)
@@ -161,22 +181,54 @@ def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
     def has(module: list[pytest.Item], mark: str) -> bool:
         return any(item.get_closest_marker(mark) for item in module)
 
-    def turn(path: Path) -> tuple[bool, bool, bool]:
+    def turn(path: Path) -> tuple[bool, bool, float]:
         module = modules[path]
-        return has(module, "alone"), not starts_brains(path.name), not has(module, "slow")
+        took = before.get(module[0].nodeid.partition("::")[0], SLOW if has(module, "slow") else 0.0)
+        return has(module, "alone"), not starts_brains(path.name), -took
 
     return [item for path in sorted(modules, key=turn) for item in modules[path]]
 
 
+class Turn:
+    """Keeps the brains of two parts apart: a module that starts some holds a lock until its last test has ended."""
+
+    def __init__(self) -> None:
+        self._lock: Any = None
+
+    def begins(self, item: pytest.Item) -> None:
+        """Waits until no module of the other part has the lock."""
+        if self._lock is None:
+            self._lock = (item.config.rootpath / ".pytest_cache" / "brains.lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def ends(self) -> None:
+        """Lets the other part have its turn."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+brains_turn = Turn()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Holds a test that is to be alone until the other workers' have ended, and them until it has."""
-    if not is_worker(item.config):
-        return (yield)
-    # The lock is of the checkout: a second run in it is held too.
-    with (item.config.rootpath / ".pytest_cache" / "alone.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
-        return (yield)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Holds a test that is to be alone until the other workers' have ended, and them until it has.
+
+    Modules that start brains wait for their turn.
+    """
+    if takes_turns() and starts_brains(item.path.name):
+        brains_turn.begins(item)
+    try:
+        if not is_worker(item.config):
+            return (yield)
+        # The lock is of the checkout: a second run in it is held too.
+        with (item.config.rootpath / ".pytest_cache" / "alone.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+            return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            brains_turn.ends()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,8 @@
 # Every test: the workspace built by colcon, with the tests that prove something there (marked colcon), and beside that
 # all tests from the sources, those that are to run alone at the end.
 # It tells of the part under colcon first, then of the one from the sources; the last line is pytest's own. The status
-# is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: one a core.
+# is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: one more than there are
+# cores, since a third of the time tests wait for processes that begin or end.
 #   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +19,7 @@ suffix=${suffix%-kilted}
 environment=.venv-ros$suffix
 work=.ros$suffix
 # nproc takes these for a number of cores.
-workers=${WORKERS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}
+workers=${WORKERS:-$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1))}
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
@@ -88,6 +89,7 @@ fi
 # The part from the sources runs in a process group of its own, and what it says waits in a file until colcon's has
 # been told: in a group of ours it would be deaf to SIGINT, and so would be what its tests start.
 mkdir -p .pytest_cache
+export BRAIN_TEST_TURNS=1   # both parts start brains
 said=$(mktemp)
 set -m
 run_sources "$@" >"$said" 2>&1 </dev/null &
@@ -98,8 +100,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 status=0
-# What runs alone waits for the tests under colcon, and so do those that start brains, while there are others to run.
-(flock -s 9; flock 8; run_colcon 8>&- 9>&-) 8>.pytest_cache/colcon.lock 9>.pytest_cache/alone.lock || {
+# What runs alone waits for the tests under colcon.
+(flock -s 9; run_colcon 9>&-) 9>.pytest_cache/alone.lock || {
   status=1
   echo "brain: the part under colcon FAILED"
 }

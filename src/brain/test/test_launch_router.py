@@ -19,6 +19,7 @@ from brain.zenoh_probe import who
 from brain.zenoh_settings import ZenohSettingsProblem, json5, read
 from brain_wire.router import Router, is_router
 
+PATIENCE = 240.0     # s; only ends a hang
 ZENOH = {"RMW_IMPLEMENTATION": "rmw_zenoh_cpp"}
 # As rmw_zenoh_cpp writes its own, with all that JSON5 allows.
 SETTINGS = r"""
@@ -193,7 +194,7 @@ def test_ours_takes_its_place_where_rmw_zenohd_is_missing(no_package):
     assert found.command[1:3] == ("-m", "brain_wire.router")
     router = subprocess.Popen(found.command, env={**os.environ, **environment, **dict(found.environment)})
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE
         while not is_router(f"tcp/127.0.0.1:{number}"):
             assert router.poll() is None and time.monotonic() < until
         listens = {line.split()[1] for line in open(f"/proc/{router.pid}/net/tcp") if line.split()[3] == "0A"}

@@ -18,9 +18,7 @@ from brain_wire.router import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 sys.path.insert(0, str(PROGRAMS))       # for the processes that are forked, too
-FORKS = multiprocessing.get_context("forkserver")
-# By names that are installed: the server does not have this process's sys.path, and would go on without a word.
-FORKS.set_forkserver_preload(["torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"])
+FORKS = multiprocessing.get_context("forkserver")     # what it has imported: FORKED of the root's conftest.py
 PATIENCE = 240      # s; only ends a hang
 # What an outer environment might say is not to choose the link of these tests.
 OTHERS = ("BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE", "OMP_NUM_THREADS")

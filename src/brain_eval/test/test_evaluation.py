@@ -128,6 +128,7 @@ def test_the_brain_stands_still_at_nonsense():
     assert result["synops"] > 0 and result["violations"] == 0
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_an_episode_is_the_same_again():
     episode = first("stop")

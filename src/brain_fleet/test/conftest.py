@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from forked import Forked
 from brain_fleet.checks.relay import Relay
 from brain_fleet.processes.asking import Asking, NoCloud
 from brain_fleet.reading import Reading
@@ -36,7 +37,13 @@ def until(what: Callable[[], Any], told: Callable[[], object] = lambda: "") -> A
 
 
 class Fleet:
-    """Processes of one fleet; all are ended at the end."""
+    """Processes of one fleet; all are ended at the end.
+
+    Attributes:
+        whole: interpreters of their own, as the product starts them; else forks of one that has imported them.
+    """
+
+    whole = False
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, self.brain_port = folder, free_port(), free_port()
@@ -44,7 +51,7 @@ class Fleet:
         self.relay = Relay(self.port)
         self._token = ""
         self.more: dict[str, list[str]] = {}    # words that a process is given besides, by its name
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, Forked | subprocess.Popen[bytes]] = {}
 
     @property
     def protocol(self) -> str:
@@ -59,6 +66,9 @@ class Fleet:
         elif self.secure is not None and words[0].startswith("brain_fleet"):
             words = (*words, "--secure", str(self.secure))
         words = (*words, *self.more.get(name, ()))
+        if not self.whole:
+            self._running[name] = Forked("-m", *words, log=self.log(name), environment=environment)
+            return
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen([sys.executable, "-m", *words], stdout=log, stderr=log,
                                                    env=environment)

@@ -229,6 +229,7 @@ def test_an_elastic_job_is_scaled_up_and_down_while_it_runs_and_a_killed_node_co
         jobs.apply(scaled(4))
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_the_manifest_of_the_documentation_trains_a_network_of_the_brain(tmp_path):
     text = (Path(__file__).resolve().parents[3] / "docs" / "fleet-jobs.md").read_text(encoding="utf-8")

@@ -15,6 +15,8 @@ from brain_wire.router import Router, free_port
 from brain_wire.session import Elsewhere
 from brain_wire.shared_memory import UNSHARED
 
+PATIENCE = 240.0     # s; only ends a hang
+
 
 def test_a_channel_has_the_figures_that_it_was_given_and_nothing_overtakes() -> None:
     way = Way(0.020, 0.050, 0.005, 0.0, 1e9)
@@ -61,7 +63,7 @@ def test_zenoh_crosses_a_slow_relay_in_order_and_never_sooner_than_the_link(
     heard = far.declare_subscriber("placement/test", zenoh.handlers.FifoChannel(500))
     publisher = near.declare_publisher("placement/test", reliability=zenoh.Reliability.RELIABLE,
                                        congestion_control=zenoh.CongestionControl.BLOCK)
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + PATIENCE
     while not publisher.matching_status.matching:
         assert time.monotonic() < end, "the routers never linked"
         time.sleep(0.05)

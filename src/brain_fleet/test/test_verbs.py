@@ -144,6 +144,7 @@ def test_an_edge_loads_neither_training_nor_simulator_nor_the_command():
 
 @pytest.mark.slow
 def test_an_edge_is_small_and_idle_costs_little(fleet, wanted, tmp_path):
+    fleet.whole = True
     fleet.brain_router()
     fleet.cloud()
     fleet.edge()

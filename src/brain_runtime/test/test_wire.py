@@ -12,6 +12,7 @@ from brain_wire import Node, Watch, names, open_session
 from brain_wire.attachment import AttachmentProblem, pack, unpack
 from brain_wire.router import Router
 
+PATIENCE = 240.0     # s; only ends a hang
 STRING = "std_msgs/msg/String"
 STRING_HASH = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"
 
@@ -102,7 +103,7 @@ def wire():
 
 
 def eventually(condition):
-    end = time.monotonic() + 120
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)

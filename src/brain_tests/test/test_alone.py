@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests side by side: brains with one worker, any other module with one, and what is marked `alone` last and alone."""
+import contextlib
 import fcntl
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 240.0     # s; only ends a hang
 TESTS = """
 import os
 import time
@@ -28,8 +31,9 @@ MODULES = {"a": "alone", "b": "", "c": "alone", "d": "slow", "e": "", "f": "slow
            "e2e_hostile": "alone"}
 
 
-def ran(tmp_path):
-    """What pytest prints, and the lines that tests wrote: module, worker, and whether one begins or ends."""
+@contextlib.contextmanager
+def running(tmp_path, **more):
+    """A run of modules whose tests write when they begin and end, with variables of the environment; its process."""
     pytest.importorskip("xdist")
     (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text(encoding="utf-8"))
     (tmp_path / "pytest.ini").write_text((ROOT / "pytest.ini").read_text(encoding="utf-8").replace("timeout = 240", ""))
@@ -39,45 +43,69 @@ def ran(tmp_path):
         text = TESTS.replace("MARKS", f"pytestmark = pytest.mark.{mark}" if mark else "")
         (tmp_path / "src" / f"test_{name}.py").write_text(text.replace("SAID", str(said)).replace("NAME", name))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "BRAIN_TEST_"))}
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"],
-        cwd=tmp_path, env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True,
-        check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line.split() for line in said.read_text().splitlines()]
-    assert "27 passed" in done.stdout.splitlines()[-1]
-    assert len({(name, worker) for name, worker, _ in lines}) == len(MODULES), "a module had two workers"
-    return done.stdout, lines
+        cwd=tmp_path, env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **more}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
-def test_brains_wait_while_colcons_part_runs_and_others_do_not(tmp_path):
+def lines(tmp_path):
+    """What tests have written: module, worker, and whether one begins or ends."""
+    said = tmp_path / "said"
+    return [line.split() for line in said.read_text().splitlines()] if said.exists() else []
+
+
+def ended(tmp_path, process):
+    """What pytest printed, and what its tests wrote."""
+    stdout, _ = process.communicate()
+    assert process.returncode == 0, stdout
+    assert "27 passed" in stdout.splitlines()[-1]
+    found = lines(tmp_path)
+    assert len({(name, worker) for name, worker, _ in found}) == len(MODULES), "a module had two workers"
+    return stdout, found
+
+
+def test_brains_wait_while_colcons_part_has_its_turn_and_others_do_not(tmp_path):
     (tmp_path / ".pytest_cache").mkdir()
-    with (tmp_path / ".pytest_cache" / "colcon.lock").open("w") as lock:
+    with (tmp_path / ".pytest_cache" / "brains.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _, lines = ran(tmp_path)
-    order = list(dict.fromkeys(name for name, *_ in lines))
-    assert set(order[:4]) == {"d", "f", "b", "e"}, order
+        with running(tmp_path, BRAIN_TEST_TURNS="1") as process:
+            end = time.monotonic() + PATIENCE
+            while [what for *_, what in lines(tmp_path)].count("ends") < 21:    # of all others, also of what is alone
+                assert time.monotonic() < end and process.poll() is None
+                time.sleep(0.05)
+            assert not {name for name, *_ in lines(tmp_path)} & set(BRAINS)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            ended(tmp_path, process)
 
 
 def test_in_order_and_alone(tmp_path):
     (tmp_path / "results").mkdir()
     before = {"seconds": 10.0, "tests": {f"src/test_{name}.py::test_it": 0.6 for name in MODULES if name != "b"}}
+    before["tests"]["src/test_e.py::test_it"] = 5.0     # begins before what is shorter
     (tmp_path / "results" / "tests.json").write_text(json.dumps({"figures": before}))
-    stdout, lines = ran(tmp_path)
+    with running(tmp_path) as process:
+        stdout, found = ended(tmp_path, process)
     took = json.loads((tmp_path / ".pytest_cache" / "tests.json").read_text())["tests"]
     assert set(took) == {*before["tests"], "src/test_b.py::test_it"} and min(took.values()) >= 0.6
     assert f"brain: new tests take {took['src/test_b.py::test_it']:.0f} s" in stdout
-    order = list(dict.fromkeys(name for name, *_ in lines))
-    (brains,) = {worker for name, worker, _ in lines if name in BRAINS}
+    order = list(dict.fromkeys(name for name, *_ in found))
+    (brains,) = {worker for name, worker, _ in found if name in BRAINS}
     others = [name for name in order if name not in BRAINS]
-    assert [name for name, worker, _ in lines if worker == brains][:12] == ["e2e_g"] * 6 + ["e2e_h"] * 6
-    turns = [set(others[:2]), set(others[2:4]), set(others[4:])]
-    assert turns == [{"d", "f"}, {"b", "e"}, {"a", "c", "e2e_hostile"}], order
-    alone = [(name, what) for name, _, what in lines[36:]]
+    assert [name for name, worker, _ in found if worker == brains][:12] == ["e2e_g"] * 6 + ["e2e_h"] * 6
+    turns = [set(others[:1]), set(others[1:3]), set(others[3:4]), set(others[4:])]
+    assert turns == [{"e"}, {"d", "f"}, {"b"}, {"a", "c", "e2e_hostile"}], order
+    alone = [(name, what) for name, _, what in found[36:]]
     assert len(alone) == 18
     assert all(begin == (name, "begins") and end == (name, "ends")
                for begin, end in zip(alone[::2], alone[1::2]) for name in begin[:1]), alone
-    beside = [what for *_, what in lines[:36]]
+    beside = [what for *_, what in found[:36]]
     assert any(beside[n:n + 2] == ["begins", "begins"] for n in range(35)), "no two ran side by side"
     assert "brain: tests alone: " in stdout and "with 2 side by side" in stdout
 

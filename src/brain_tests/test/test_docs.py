@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+PATIENCE = 240.0     # s; only ends a hang
 ROOT = Path(__file__).resolve().parents[3]
 REFERENCE = "region-reference.md"
 
@@ -170,7 +171,7 @@ def test_the_fake_robot_is_seen_and_moves_as_it_is_told(tmp_path):
             assert len(image.data) == image.height * image.step and len(first["scan"].ranges) >= 8
             assert first["camera/camera_info"].k[0] > 0
             assert all(message.header.stamp.sec > 1e9 for message in first.values())
-            forward, moved, end = make("geometry_msgs/msg/TwistStamped"), 0.0, time.monotonic() + 30.0
+            forward, moved, end = make("geometry_msgs/msg/TwistStamped"), 0.0, time.monotonic() + PATIENCE
             forward.twist.linear.x = 0.5
             while moved < 0.1 and time.monotonic() < end:
                 command.publish(forward)

@@ -15,6 +15,7 @@ def test_round_trips_of_both_sizes_beside_the_bare_wire():
     assert well == all(r["within"] for r in found["round_trips"])
 
 
+@pytest.mark.extended
 def test_a_whole_brain_at_work():
     found, well = bench("brain", "--seconds", "8")
     assert set(found["pss_mb"]) >= {"router", "world", "camera", "vision", "language", "place", "pfc", "motor",

@@ -115,6 +115,7 @@ def test_what_is_believed_is_shown_to_who_looks(up, tmp_path):
         time.sleep(0.2)
 
 
+@pytest.mark.extended("x" * 3000)
 @pytest.mark.parametrize("text", ["what time is it?", "\u4eca\u4f55\u6642\u3067\u3059\u304b", "x" * 3000])
 def test_what_asks_for_nothing_is_not_understood(up, text):
     up.well()

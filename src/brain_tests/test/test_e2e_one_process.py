@@ -137,6 +137,7 @@ def test_one_that_raises_begins_anew_alone(brain):
     brain.keep_moving()
 
 
+@pytest.mark.extended(signal.SIGSEGV)
 @pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_crash_of_all_of_them(brain, number):

@@ -172,6 +172,7 @@ def test_no_real_time_in_lockstep():
     assert done.returncode == 2 and "choose --host torch or zenoh" in done.stderr
 
 
+@pytest.mark.extended("-1", "true", "5")
 @pytest.mark.parametrize("text", ["0", "-1", ".nan", "true", "5", "soon"])
 def test_a_command_timeout_that_is_none(tmp_path, text):
     (tmp_path / "mine.yaml").write_text(f"description: mine\ncommand_timeout: {text}\n")

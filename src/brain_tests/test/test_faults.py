@@ -20,7 +20,7 @@ from brain_runtime.interfaces import GoalStatus
 from brain_tests.driven import REGIONS, running
 from brain_wire import messages
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]     # floods, and a standstill that is timed
+pytestmark = pytest.mark.slow
 
 STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
 BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration
@@ -42,9 +42,14 @@ def _keeps_its_limits(brain):
     assert brain.process.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
-@pytest.mark.extended(*(name for name in REGIONS if name not in ("brainstem", "motor", "vision")))
-@pytest.mark.parametrize("name", REGIONS)
+ENOUGH = [("brainstem", signal.SIGKILL), ("brainstem", signal.SIGSTOP), ("motor", signal.SIGSTOP),
+          ("vision", signal.SIGKILL)]      # each recovery once
+
+
+@pytest.mark.alone      # a standstill is timed
+@pytest.mark.parametrize(("name", "number"), [
+    pytest.param(name, number, marks=() if (name, number) in ENOUGH else pytest.mark.extended)
+    for name in REGIONS for number in (signal.SIGKILL, signal.SIGSTOP)])
 def test_a_region_that_goes_comes_back_and_the_others_stay(brain, name, number):
     brain.keep_moving()
     pids = {n: brain.pid(n) for n in (*REGIONS, "world")}
@@ -195,6 +200,7 @@ def told_at_rest(brain, text, answered):
     return brain.status
 
 
+@pytest.mark.extended("Gehe zum roten Ball", "\0\x01\uffff")
 @pytest.mark.parametrize("text", ["", "x" * 2**20, "Gehe zum roten Ball", "\0\x01\uffff"],
                          ids=["empty", "1 MB", "german", "control"])
 def test_sentences_of_no_use_move_nothing_and_say_why(brain, text):
@@ -208,6 +214,7 @@ def test_what_is_no_order_leaves_a_stop_what_it_is(brain):
     assert status.state == GoalStatus.STATE_STOPPED
 
 
+@pytest.mark.alone
 def test_floods_are_survived(brain):
     publisher = brain.node.publisher("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE)
     pids = {n: brain.pid(n) for n in REGIONS}
@@ -225,6 +232,7 @@ def test_floods_are_survived(brain):
     brain.keep_moving()
 
 
+@pytest.mark.alone
 def test_a_flood_of_heartbeats_makes_the_wire_suspect_and_not_the_regions(brain):
     """As fast as it goes, from beside: nobody hears the others' heartbeats, and nobody is ended for it."""
     pids = {n: brain.pid(n) for n in REGIONS}

@@ -134,6 +134,7 @@ def test_lesions_over_processes_are_those_of_one(seeing):
     same(split, whole)
 
 
+@pytest.mark.extended("zenoh")
 @pytest.mark.parametrize(("number", "words"), LOSSES)
 @pytest.mark.parametrize("backend", ["gloo", "zenoh"])
 def test_a_shard_that_goes_is_named_and_none_is_left(seeing, backend, number, words):
@@ -179,6 +180,7 @@ def test_other_code_at_a_shard_is_refused_and_named(shards):
     assert one.processes() == []
 
 
+@pytest.mark.extended("zenoh")
 @pytest.mark.parametrize("backend", ["gloo", "zenoh"])
 def test_other_sizes_at_a_shard_end_in_an_error(shards, backend):
     one = shards(backend=backend, timeout=3.0)
@@ -194,6 +196,7 @@ def test_other_sizes_at_a_shard_end_in_an_error(shards, backend):
         exchange.gather(np.zeros(9, np.uint8), [8, 8])
 
 
+@pytest.mark.extended(b"raise")
 @pytest.mark.parametrize("word", [b"end", b"raise"])
 def test_a_shard_that_ends_by_itself_is_named_with_its_status(shards, word):
     one = shards(count=3)
@@ -224,6 +227,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.extended(signal.SIGINT, signal.SIGTERM)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_shard_outlives_its_region(number):
     process = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Iterator
 
@@ -12,10 +15,13 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(file.parent for file in SOURCES.glob("*/package.xml"))
-EXPERIMENTS = SOURCES.parent / "experiments"        # beside the packages, and none
+ROOT = SOURCES.parent
+EXPERIMENTS = ROOT / "experiments"        # beside the packages, and none
 # Docstrings are in Google's style. What a name says well needs none (D10x), an argument no line of its own (D417); a
 # first word may be the name of a thing (D402, D403), a last one a quotation (D210).
 UNASKED = ["D100", "D101", "D102", "D103", "D104", "D105", "D106", "D107", "D210", "D402", "D403", "D417"]
+# Codes of pycodestyle that flake8 asks for where nothing else is said.
+CONTINUATION = ["E122", "E124", "E125", "E127", "E128", "E129", "E131"]
 VAGUE = {"what", "whatever", "who", "whoever", "whose", "whether", "how", "which", "where", "why", "when"}
 
 each = pytest.mark.parametrize("package", PACKAGES, ids=[package.name for package in PACKAGES])
@@ -60,21 +66,60 @@ def test_arguments_that_docstrings_tell_of_are_parameters(package: Path) -> None
     assert unknown == [], "a parameter has another name, or is gone"
 
 
+def test_ruff() -> None:
+    """Holds the rules of flake8, its plugins and pydocstyle (ruff.toml), but for what is tested next."""
+    ruff = pytest.importorskip("ruff")
+    done = subprocess.run([ruff.find_ruff_bin(), "check", "--no-cache", "."], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_continuation_lines() -> None:
+    pycodestyle = pytest.importorskip("pycodestyle")
+    style = pycodestyle.StyleGuide(select=CONTINUATION, max_line_length=120)
+    found = style.check_files([str(package) for package in PACKAGES])
+    assert found.total_errors == 0, found.get_statistics()
+
+
+def test_order_of_imports() -> None:
+    checker = pytest.importorskip("flake8_import_order.checker")
+    styles = pytest.importorskip("flake8_import_order.styles")
+    style = styles.lookup_entry_point("pep8")
+    settings = {"import_order_style": style, "application_import_names": [], "application_package_names": []}
+    wrong = []
+    for file in (file for package in PACKAGES for file in sorted(package.rglob("*.py"))):
+        checked = checker.ImportOrderChecker(str(file), ast.parse(file.read_text(encoding="utf-8")))
+        checked.options = settings
+        wrong += [f"{file}:{error.lineno}: {error.code} {error.message}" for error in checked.check_order()
+                  if error.code not in ("I202",)]
+    assert wrong == []
+
+
+def linter(name: str) -> str:
+    """Returns a Python that has one of ament's linters: this one, or that of a ROS which `make test` has made."""
+    if importlib.util.find_spec(name):
+        return sys.executable
+    made = sorted(ROOT.glob(".venv-ros*/bin/python"))
+    if not made:
+        pytest.skip(f"there is no {name}, which is of ROS")
+    return str(made[0])
+
+
+@pytest.mark.extended
 @each
-def test_flake8(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    linter = pytest.importorskip("ament_flake8.main")
-    monkeypatch.chdir(package)      # its settings name files from there
+def test_flake8(package: Path) -> None:
     if not (package / "setup.cfg").is_file():
         pytest.skip("no Python is in it")
-    status, errors = linter.main_with_errors(["--config", str(package / "setup.cfg"), str(package)])
-    assert status == 0, "\n".join(errors)
+    command = [linter("ament_flake8"), "-m", "ament_flake8.main", "--config", package / "setup.cfg", package]
+    done = subprocess.run(command, cwd=package, capture_output=True, text=True)     # its settings name files from there
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.extended
 @each
-def test_pep257(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    linter = pytest.importorskip("ament_pep257.main")
-    status = linter.main(["--convention", "google", "--add-ignore", *UNASKED, "--", str(package)])
-    assert status == 0, capsys.readouterr().err
+def test_pep257(package: Path) -> None:
+    command = [linter("ament_pep257"), "-m", "ament_pep257.main", "--convention", "google", "--add-ignore", *UNASKED]
+    done = subprocess.run([*command, "--", package], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @each

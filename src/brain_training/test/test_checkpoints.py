@@ -115,14 +115,22 @@ def torn(path, how):
         manifest.write_text("[]")
 
 
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    """A folder with a checkpoint of two ranks at step 2, and a newer one at step 5."""
+    folder = tmp_path_factory.mktemp("twice")
+    for steps in (2, 5):
+        several(folder / str(steps), 2, meshes.written, "spikes", "dp=2", folder / "s.checkpoint", steps)
+    return folder
+
+
 @pytest.mark.parametrize(("how", "why"), [
     ("short", r"shard-00002-.* has \d+ bytes, not \d+"), ("flipped", "shard-00002-.* is not what was written"),
     ("gone", "shard-00002-.* is not there"), ("json", "Expecting|Unterminated"), ("none", "list indices"),
     ("version", "is no checkpoint of this version; remove it")])
-def test_a_torn_one_is_refused_with_the_reason_at_all_ranks(tmp_path, how, why):
+def test_a_torn_one_is_refused_with_the_reason_at_all_ranks(tmp_path, twice, how, why):
     path = tmp_path / "s.checkpoint"
-    several(tmp_path / "first", 2, meshes.written, "spikes", "dp=2", path, 2)
-    several(tmp_path / "second", 2, meshes.written, "spikes", "dp=2", path, 5)
+    shutil.copytree(twice / path.name, path)
     torn(path, how)
     with pytest.raises(CheckpointError, match=why) as error:
         meshes.alone("spikes", path).resume()

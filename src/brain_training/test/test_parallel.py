@@ -21,6 +21,7 @@ from brain_training.task import TrainingError
 from brain_training.trainer import Trainer
 from parallel_ranks import forms, ranks
 
+PATIENCE = 240.0     # s; only ends a hang
 PROGRAMS = Path(__file__).parent / "programs"
 TASKS = runpy.run_path(str(PROGRAMS / "parallel_tasks.py"), run_name="parallel_tasks")
 Normed, Recipe, Spikes, sha = (TASKS[name] for name in ("Normed", "Recipe", "Spikes", "sha"))
@@ -175,7 +176,7 @@ def begin(tmp_path, *options, torchrun=False):
 
 def both(process, tmp_path):
     """Waits until both ranks train."""
-    until = time.monotonic() + 150
+    until = time.monotonic() + PATIENCE
     while len(children(process.pid)) < 2 or not (tmp_path / "m.checkpoint.lock").exists():
         assert process.poll() is None and time.monotonic() < until, process.communicate()
         time.sleep(0.1)
@@ -245,7 +246,7 @@ def test_ranks_end_with_who_started_them(tmp_path, number):
     os.kill(process.pid, number)
     process.communicate(timeout=400)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while any(Path(f"/proc/{pid}").exists() for pid in found.values()):
         assert time.monotonic() < until, found
         time.sleep(0.1)

@@ -21,6 +21,7 @@ import grpc
 import numpy as np
 import pytest
 
+from forked import Forked
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_security.certificates import Pair, make_pair
 from brain_security.folder import fill
@@ -43,9 +44,8 @@ class Process:
     """A verb as a process, and the lines that it says."""
 
     def __init__(self, verb, *arguments, **environment):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", VERB.format(verb), *map(str, arguments)], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env={**os.environ, "BRAIN_SECURITY": "", **environment})
+        self.process = Forked("-c", VERB.format(verb), *map(str, arguments),
+                              environment={**os.environ, "BRAIN_SECURITY": "", **environment})
         self.lines, self.all = queue.Queue(), []
         threading.Thread(target=self._read, daemon=True).start()
 

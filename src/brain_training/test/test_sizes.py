@@ -46,6 +46,7 @@ def test_weights_of_another_size_have_a_name_of_their_own():
         "spiking": "motor_wide.safetensors", "ann": "motor_ann_wide.safetensors"}
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_wide_network_is_trained_and_the_region_says_that_it_does_not_fit(tmp_path):
     out = tmp_path / "motor.safetensors"
@@ -55,6 +56,9 @@ def test_a_wide_network_is_trained_and_the_region_says_that_it_does_not_fit(tmp_
     with pytest.raises(WeightsError, match="does not fit: network is .*, but .* is needed") as why:
         motor_weights.load(out)
     assert "\n" not in str(why.value)
+
+
+def test_weights_of_a_wide_network_do_not_fit_its_region(tmp_path):
     network = VisionTask(size="wide").build(0)
     reader = LanguageTask(size="wide").build(0)
     language_weights.save(tmp_path / "language.safetensors", reader.folded(), reader.runs, {}, {})

@@ -87,7 +87,7 @@ def test_all_forms_of_data_parallel_write_the_weights_of_one_process_with_two_sh
     assert all(torch.equal(found[name], value) for name, value in network.state_dict().items())
 
 
-@pytest.mark.extended(["tp=2"])
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [["tp=2"], ["pp=2", "--microbatches", "2"]])
 def test_a_network_that_says_how_it_divides_is_divided(folder, options):

@@ -28,6 +28,7 @@ def test_the_loss_falls(which):
     assert len(trainer.losses) == 24 and np.mean(trainer.losses[-4:]) < 0.75 * np.mean(trainer.losses[:4])
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_file_and_one_that_loads(tmp_path):
     first, second = (tmp_path / name / "vision.safetensors" for name in "ab")

@@ -14,11 +14,7 @@ import torch.distributed as dist
 
 from brain_training.parallel.group import leave
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload([
-    "torch", "brain_training.language", "brain_training.motor", "brain_training.vision",
-    "brain_training.process_pool", "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
-    "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.together"])
+FORKS = multiprocessing.get_context("forkserver")     # what it has imported: FORKED of the tests' conftest.py
 PATIENCE = 240.0    # s: they share their cores with whatever else runs
 
 
