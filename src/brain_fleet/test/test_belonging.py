@@ -190,6 +190,7 @@ def test_a_certificate_is_renewed_by_the_clouds_clock_alone(door, folder, clock,
     # One of a generation that was revoked, of no robot, or nobody's, gets nothing.
     clock.off = 0.0
     assert door.authority.revoke("robot3", "ann") and not door.authority.revoke("robot9", "ann")
+    assert door.authority.revoke("robot3", "ann")       # again, by who missed the answer
     with pytest.raises(Refused, match="robot3 was revoked; `brain fleet enroll robot3`"):
         renewal.ask()
     back = enroll(tmp_path / "b", tokens.parse(door.authority.token("robot3", "ann")), door.where, at_once)

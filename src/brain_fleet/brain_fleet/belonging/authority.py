@@ -228,7 +228,7 @@ class Authority:
         return robot
 
     def revoke(self, robot: str, person: str) -> bool:
-        """Takes a robot's rights away, and its token; whether it had any.
+        """Takes a robot's rights away, and its token; whether it had any, or was revoked before.
 
         Raises:
             FolderError: the folder cannot be written.
@@ -236,9 +236,9 @@ class Authority:
         with self._lock:
             with change(self.folder) as register:
                 had = robot in robots_of(self.folder) or robot in register.tokens
-                if not had:
-                    return False
                 before = register.members.get(robot)
+                if not had:     # whoever orders it twice may have missed the answer: the router is opened anew for it
+                    return before is not None and before.state == REVOKED
                 register.tokens.pop(robot, None)
                 if before is not None or robot in robots_of(self.folder):
                     register.members[robot] = Member(robot, REVOKED, 1 if before is None else before.generation, now(),
