@@ -120,6 +120,15 @@ def test_beside_a_cloud_its_robots_learn_led_by_it_and_programs_are_placed_on_th
         ask("apply", *manifests(tmp_path, ("robot1", None)))
     (notes,) = [found["notes"] for found in ask("apply", *documents)["jobs"] if found["kind"] == documents[-1]["kind"]]
     assert "on the robot robot2 runs the program learns that its owner names" in str(notes)
+    # One training at a time: the second one's robots are told nothing yet.
+    second = json.loads(json.dumps(documents[-1]))
+    second["metadata"]["name"] = "second"
+    until(lambda: fleet.ask("learning")["learning"], told)
+    ask("apply", second)
+    until(lambda: "waits until that is over" in str(one("second")["status"]), lambda: told("second"))
+    assert {found["state"] for found in one("second")["workers"]} == {"waiting"}
+    assert len(fleet.ask("resources")["resources"]) == 2
+    ask("delete", second)
     # The second robot does not learn, so that the round stays open: the cloud that is killed goes on with it.
     until(lambda: "robot1" in ((fleet.ask("learning")["learning"] or {}).get("answered") or ()), told)
     fleet.end("cloud", signal.SIGKILL)

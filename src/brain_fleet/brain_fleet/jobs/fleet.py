@@ -73,4 +73,7 @@ class Fleet(Protocol):
             what: it is.
             name: no other worker of any job has it; where one of that name runs already, it goes on.
             folder: for its log, and what it leaves behind.
+
+        Raises:
+            OSError: it cannot be just now; it is to be tried again.
         """

@@ -2,6 +2,7 @@
 """A job that is run: what each of its workers does next. It is looked at again and again, and never waits."""
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 from pathlib import Path
@@ -58,8 +59,9 @@ class Job:
             if worker["state"] == RUNNING:      # of a runner that was killed
                 _, wanted = self._find(name)
                 if wanted is not None and wanted.fleet is not None:     # which goes on, or is to be taken back
-                    self.running[name] = self._of_fleet(wanted.fleet, name)
-                    continue
+                    with contextlib.suppress(OSError):
+                        self.running[name] = self._of_fleet(wanted.fleet, name)
+                        continue
                 status = left_status(self.folder(name))
                 worker["state"] = SUCCEEDED if status == 0 else WAITING
         for group in plan.groups:

@@ -13,7 +13,7 @@ from brain_fleet.jobs.fleet import Round
 from brain_fleet.jobs.job import MESSAGE
 from brain_fleet.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_fleet.jobs.manifests import Manifest, ttl
-from brain_fleet.jobs.plan import BACKOFF, GRACE, Group, Load, Places, Plan, Step, Worker, noted
+from brain_fleet.jobs.plan import BACKOFF, GRACE, READY, Group, Load, Places, Plan, Step, Worker, noted
 from brain_fleet.jobs.sedna import BIND, Data, Part, compile_federated, compile_joint, given, message_path
 from brain_fleet.jobs.stages import position
 from brain_fleet.schema import FormProblem
@@ -150,7 +150,8 @@ def sedna_plan(job: Manifest, objects: Objects, places: Places, state: Mapping[s
     _together(job, make, parts, groups)
     first = {part.group: part for part in reversed(parts)}
     return make.plan(*(Group(name, tuple(workers), backoff=_backoff(first[name]), service=first[name].service,
-                             jobs=len(workers), ends_with=first[name].ends_with)
+                             jobs=len(workers), ends_with=first[name].ends_with,
+                             after=((first[name].ends_with, READY),) if first[name].ends_with else ())
                        for name, workers in groups.items() if name in runs))
 
 

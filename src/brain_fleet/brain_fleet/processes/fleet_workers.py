@@ -41,9 +41,15 @@ class FleetWorkers:
             self._cloud.barred(robot))
 
     def begin(self, what: OnRobot | Round, name: str, folder: Path) -> _Away:
-        """Has a worker run; what cannot be now is tried again when it is looked at."""
+        """Has a worker run; see there."""
         if isinstance(what, OnRobot):
             return _Program(self._cloud, folder, name, what)
+        others = self._cloud.learning
+        if others is not None and not others.over and not others.held:
+            why = f"the fleet learns {others.plan.name}, and this waits until that is over"
+            private.folder(folder)
+            (folder / MESSAGE).write_text(json.dumps({"message": why}), encoding="utf-8")
+            raise OSError(why)
         return _Learning(self._cloud, folder, what)
 
 
@@ -140,11 +146,6 @@ class _Learning(_Away):
 
     def _look(self) -> int | None:
         if self._rounds is None or self._report is None:
-            others = self._cloud.learning
-            if others is not None and not others.over and not others.held:
-                self._tell(f"the fleet learns {others.plan.name}; this waits until that is over")
-                (self._folder / MESSAGE).write_text(json.dumps({"message": self._said}), encoding="utf-8")
-                return None
             from brain_fleet.federated.plan import plan
             from brain_fleet.federated.records import RecordsProblem
             from brain_fleet.federated.report import Report
