@@ -62,14 +62,18 @@ class Bus:
 
     def publish(self, topic: str, message: Any, latch: bool) -> None:
         """Hands a message to all who hear its topic; ``latch``: to those who come later, too. Raises MessageError."""
+        self._show(topic, message, latch)
+        readers = self._readers.get(topic)
+        if readers:
+            self._deliver(readers, as_sent(message))
+
+    def _show(self, topic: str, message: Any, latch: bool) -> None:
+        """Keeps a message, and shows it to who listens from outside."""
         self.latest[topic] = message
         if latch:
             self.latched[topic] = message
         for callback in self._listeners.get(topic, ()):
             callback(message)
-        readers = self._readers.get(topic)
-        if readers:
-            self._deliver(readers, as_sent(message))
 
     def _deliver(self, readers: tuple[_Reader, ...], message: Any) -> None:
         arrival = Incoming(message, self._now())

@@ -81,11 +81,7 @@ class TorchBus(Bus):
     def hand_on(self, topic: str, message: Any, latch: bool) -> None:
         """A message of another rank, decoded; None: this rank does not hear it."""
         if message is not None:
-            self.latest[topic] = message
-            if latch:
-                self.latched[topic] = message
-            for callback in self._listeners.get(topic, ()):
-                callback(message)
+            self._show(topic, message, latch)
         self._deliver(self._readers.get(topic, ()), message)
 
     def heard(self, topic: str) -> bool:
@@ -288,7 +284,7 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
             super().tell(News(bytes.fromhex(one["goal"]), Status(one["status"]), _message(one["message"])))
 
     def tell(self, news: News) -> None:
-        """What is new of a goal goes to the rank outside with the next record."""
+        """Keeps what is new of a goal, for the rank outside, until the next record."""
         self._news.append({"goal": news.goal.hex(), "status": int(news.status), "message": _plain(news.message)})
 
     def failed(self, hosted: LocalRegion, error: BaseException) -> None:
