@@ -7,14 +7,11 @@ import logging
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
@@ -176,13 +173,13 @@ class LocalStage(Stage):
 
 
 class ProcessStage(Stage):
-    """A region as a process."""
+    """A region as a process, forked from one that has imported what runs it."""
 
     module = ""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._children: list[subprocess.Popen] = []
+        self._children: list[Any] = []
         self.port = free_port()
         self.domain = domain_of(self.port)
 
@@ -190,17 +187,17 @@ class ProcessStage(Stage):
         return []
 
     def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
-        argv = [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, "-m", self.module, "--class", cls,
-                "--name", "mirror", *self._arguments()]
+        from forked import Forked   # of the checkout
+
+        argv = ["-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
         files = ["--params-file", str(params_file)] if params_file else []
         own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
         argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
-        with open(self._folder / f"{len(self._children)}.log", "wb") as log:
-            self._children.append(subprocess.Popen(argv, stdout=log, stderr=log,
-                                                   env={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
+        self._children.append(Forked(*argv, log=self._folder / f"{len(self._children)}.log",
+                                     environment={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
 
     def failed(self):
         status = self.until(lambda: self._children[-1].poll())
@@ -219,7 +216,8 @@ class ProcessStage(Stage):
         return self._children[-1].poll()
 
     def log(self):
-        return (self._folder / f"{len(self._children) - 1}.log").read_text(errors="replace") if self._children else ""
+        path = self._folder / f"{len(self._children) - 1}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self):
         for child in self._children:
