@@ -23,7 +23,7 @@ THERE = ("test_style.py", "test_launching.py", "test_robots.py")
 # Modules that start whole brains, of a dozen processes each: one worker has all those of the sources, and the part
 # under colcon takes turns with it, module by module. Two brains on two cores starve each other.
 BRAINS = ("test_e2e_", "test_added_region", "test_incremental", "test_launch.py", "test_robot_install",
-          "test_ros_bench", "test_ros_brain", "test_shards", "test_torch_host")
+          "test_ros_bench", "test_ros_brain")
 # These start one too, but wait for the end with what runs alone: nobody is to wait for them.
 ALONE = ("test_e2e_hostile", "test_e2e_one_process")
 SLOW = 10.0         # s that a module with slow tests is taken to last where nothing is kept of it
@@ -34,6 +34,7 @@ FORKED = {
     "brain_collectives": ("torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"),
     "brain_fleet": ("brain_fleet.processes.run_cloud", "brain_fleet.processes.run_edge", "brain_runtime.process",
                     "brain_wire.router"),
+    "brain_tests": ("brain_runtime.process", "brain_runtime.ros_process"),      # the second where there is a ROS
     "brain_training": ("torch", "brain_training.at_once", "brain_training.language", "brain_training.motor",
                        "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
                        "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.command",

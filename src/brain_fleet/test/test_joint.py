@@ -70,7 +70,7 @@ def command(pid: int) -> bytes:
 def region_of(pid: int) -> int:
     """The process of the region that answers for a cloud."""
     found = [int(word) for task in Path(f"/proc/{pid}/task").glob("*/children") for word in task.read_text().split()]
-    (one,) = [child for child in found if b"brain_runtime.process" in command(child)]
+    (one,) = [child for child in found if b"-m\0brain_runtime.process\0" in command(child)]
     return one
 
 

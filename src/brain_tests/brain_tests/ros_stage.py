@@ -64,9 +64,9 @@ class RosStage(ProcessStage):
         if client is None:
             client = self._clients[service] = self._node.create_client(kind, service)
         assert client.wait_for_service(PATIENCE), f"nobody serves {service}; {self.log()}"
-        if (service, self._starts) not in self._met:
+        if (service, len(self._children)) not in self._met:
             self._meet(client, theirs(messages.make(types.request), kind.Request))
-            self._met.add((service, self._starts))
+            self._met.add((service, len(self._children)))
         request = messages.make(types.request) if request is None else request
         future = client.call_async(theirs(request, kind.Request))
         self.until(future.done)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import signal
 import socket
-import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -14,11 +14,7 @@ from typing import Any, Callable
 
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.run.processes import Processes
-from brain_runtime.run.workload import NEVER, Workload
 from brain_wire import messages
-from brain_wire.logs import Logs
-from brain_wire.observers import complain
 from brain_wire.parameter_services import value_message
 from brain_wire.qos import QoS
 from brain_wire.services import service_type
@@ -177,61 +173,57 @@ class LocalStage(Stage):
 
 
 class ProcessStage(Stage):
-    """A region as a process."""
+    """A region as a process, forked from one that has imported what runs it."""
 
     module = ""
 
     def __init__(self, folder: Path) -> None:
-        self._starts = 0
+        self._folder = folder
+        self._children: list[Any] = []
         self.port = free_port()
         self.domain = domain_of(self.port)
-        self._logs = Logs(folder, complain)
-        self._processes = Processes((), self._logs, environment={"ROS_DOMAIN_ID": str(self.domain)})
 
     def _arguments(self) -> list[str]:
         return []
 
     def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
-        argv = [sys.executable, "-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
+        from forked import Forked   # of the checkout
+
+        argv = ["-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
         files = ["--params-file", str(params_file)] if params_file else []
         own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
         argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
-        self._starts += 1
-        self._processes.start(Workload(self._name, tuple(argv), restart=NEVER))
-
-    @property
-    def _name(self) -> str:
-        """Of the process that was started last."""
-        return f"{self._starts - 1}"
+        self._children.append(Forked(*argv, log=self._folder / f"{len(self._children)}.log",
+                                     environment={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
 
     def failed(self):
-        status = self.until(self.ended)
+        status = self.until(lambda: self._children[-1].poll())
         assert status in (1, 2), f"status {status}"
         return self.log()
 
     def kill(self):
-        self._processes.kill(self._name)
-        self._processes.wait(None, lambda found: self._name in found)
+        self._children[-1].kill()
+        self._children[-1].wait()
 
     def end(self):
-        self._processes.kill(self._name, signal.SIGTERM)
-        self._processes.wait(PATIENCE, lambda found: self._name in found)
-        assert self.ended() == 0, self.log()
+        self._children[-1].send_signal(signal.SIGTERM)
+        assert self._children[-1].wait(PATIENCE) == 0, self.log()
 
     def ended(self):
-        return self._processes.statuses().get(self._name)
+        return self._children[-1].poll()
 
     def log(self):
-        if not self._starts:
-            return ""
-        lines = self._logs.path(self._name).read_text(errors="replace").splitlines(keepends=True)
-        return "".join(line for line in lines if not line.startswith("--- "))
+        path = self._folder / f"{len(self._children) - 1}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self):
-        self._processes.end(0.0)
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
 
 
 class ZenohStage(ProcessStage):

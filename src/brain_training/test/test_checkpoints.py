@@ -130,7 +130,7 @@ def twice(tmp_path_factory):
     ("version", "is no checkpoint of this version; remove it")])
 def test_a_torn_one_is_refused_with_the_reason_at_all_ranks(tmp_path, twice, how, why):
     path = tmp_path / "s.checkpoint"
-    shutil.copytree(twice / path.name, path)
+    shutil.copytree(twice, tmp_path, dirs_exist_ok=True)
     torn(path, how)
     with pytest.raises(CheckpointError, match=why) as error:
         meshes.alone("spikes", path).resume()
