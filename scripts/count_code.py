@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts lines of code by package, without blank lines, comments and docstrings: ``python scripts/count_code.py [DIR]``.
+"""Counts lines of code by package, without blank lines, comments and docstrings.
 
-Tests are left out. A robot in a fleet installs the packages of ``ROBOT``.
+``python scripts/count_code.py [CHECKOUT]``. Tests are left out. A robot in a fleet installs the packages of ``ROBOT``.
 """
 from __future__ import annotations
 
