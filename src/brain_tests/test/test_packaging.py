@@ -183,7 +183,8 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}
-    beside = {file.stem for file in (ROOT / "src" / package / "test").rglob("*.py")}    # what tests have of their own
+    # What tests have of their own, and all have.
+    beside = {file.stem for file in (*(ROOT / "src" / package / "test").rglob("*.py"), *ROOT.glob("*.py"))}
     tested = {distribution(m): f for m, f in tests.items() if m not in {*sys.stdlib_module_names, *beside}}
     assert {name: str(file) for name, file in tested.items() if name not in known} == {}
 
