@@ -7,11 +7,14 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.graph import RegionSpec
 from brain_runtime.hosts.local import LocalHost
 from brain_wire import messages
@@ -173,9 +176,16 @@ class LocalStage(Stage):
 
 
 class ProcessStage(Stage):
-    """A region as a process, forked from one that has imported what runs it."""
+    """A region as a process.
+
+    Attributes:
+        module: which runs it.
+        forked: starts it in a process forked from one that has imported the module, as the tests' conftest.py says;
+            None: in an interpreter of its own.
+    """
 
     module = ""
+    forked: type[Any] | None = None
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -187,8 +197,6 @@ class ProcessStage(Stage):
         return []
 
     def start(self, cls, state_dir=None, *, manual=False, params_file=None, remap=(), **parameters):
-        from forked import Forked   # of the checkout
-
         argv = ["-m", self.module, "--class", cls, "--name", "mirror", *self._arguments()]
         argv += ["--state-dir", str(state_dir)] if state_dir else []
         argv += ["--manual"] if manual else []
@@ -196,8 +204,15 @@ class ProcessStage(Stage):
         own = [item for name, value in parameters.items() for item in ("-p", f"{name}:={value}")]
         argv += ["--ros-args", *files, *own]
         argv += [item for rule in remap for item in ("-r", rule)]
-        self._children.append(Forked(*argv, log=self._folder / f"{len(self._children)}.log",
-                                     environment={**os.environ, "ROS_DOMAIN_ID": str(self.domain)}))
+        path, environment = self._folder / f"{len(self._children)}.log", {
+            **os.environ, "ROS_DOMAIN_ID": str(self.domain)}
+        if self.forked is not None:
+            self._children.append(self.forked(*argv, log=path, environment=environment))
+            return
+        with open(path, "wb") as log:
+            self._children.append(subprocess.Popen(
+                [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, *argv], stdout=log, stderr=log,
+                env=environment))
 
     def failed(self):
         status = self.until(lambda: self._children[-1].poll())

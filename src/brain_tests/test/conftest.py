@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from forked import Forked
 from brain_tests.secured import Secured, make_keys
+from brain_tests.stages import ProcessStage
 from brain_wire import open_session
 from brain_wire.router import Router, free_port
 
@@ -17,6 +19,8 @@ if os.environ.get("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp") == "rmw_fastrtps_cpp
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"
     for name in ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"):    # Jazzy knows the second
         os.environ[name] = str(Path(__file__).with_name("loopback.xml"))
+
+ProcessStage.forked = Forked
 
 
 @pytest.fixture

@@ -45,8 +45,6 @@ FOLDERS = {"kopf": "cluster", "kubernetes": "cluster", "urllib3": "cluster"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
 ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
-# Beside conftest.py at the top of the checkout, without which no test of ours runs.
-CHECKOUT = {"forked"}
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs", "tf2_msgs",
@@ -178,15 +176,16 @@ def test_what_is_imported_is_declared_and_nothing_else(package: str) -> None:
     source = imported(ROOT / "src" / package / package)
     tests = imported(ROOT / "src" / package / "test")
     needs = {distribution(m): f for m, f in source.items()
-             if m not in {*sys.stdlib_module_names, *ROS_ONLY, *(CHECKOUT if package == "brain_tests" else ()), package}}
+             if m not in {*sys.stdlib_module_names, *ROS_ONLY, package}}
     declared = required(package)
     # What an extra brings, the modules that are named after it may import, which nobody else imports unasked.
     extra = {name for name in optional(package) if belongs(name.partition("-")[0], needs[name])}
     assert {name: str(file) for name, file in needs.items() if name not in {*declared, *extra}} == {}
 
     known = {*declared, *required(package, "test"), *map(distribution, ROS_ONLY), distribution(package)}
-    beside = {file.stem for file in (ROOT / "src" / package / "test").rglob("*.py")}    # what tests have of their own
-    tested = {distribution(m): f for m, f in tests.items() if m not in {*sys.stdlib_module_names, *beside, *CHECKOUT}}
+    # What tests have of their own, and all have.
+    beside = {file.stem for file in (*(ROOT / "src" / package / "test").rglob("*.py"), *ROOT.glob("*.py"))}
+    tested = {distribution(m): f for m, f in tests.items() if m not in {*sys.stdlib_module_names, *beside}}
     assert {name: str(file) for name, file in tested.items() if name not in known} == {}
 
     # Our own packages are also used as data, by name or as processes; pytest uses its plugin unasked.
