@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
+import time
+
+# s after which a waiting thread looks again. A signal that comes after the interpreter looked for one and before the
+# kernel sleeps wakes nobody, and its handler, which sets a flag, runs when the thread wakes.
+LOOK = 1.0
 
 
 class Signal:
@@ -50,6 +55,10 @@ class Flag:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is set, at most ``timeout`` s; whether it is."""
-        if not self._is_set:
-            self._signal.wait(math.inf if timeout is None else timeout)
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left = end - time.monotonic()
+            self._signal.wait(min(left, LOOK))
+            if left <= LOOK:
+                break
         return self._is_set

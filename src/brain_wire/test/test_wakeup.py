@@ -35,3 +35,13 @@ def test_a_flag_is_set_by_a_signal_whatever_its_thread_is_at():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_flag_is_seen_though_whoever_set_it_woke_nobody():
+    """As the handler of a signal that came just before the thread slept: it runs when the thread wakes by itself."""
+    flag = Flag()
+    late = threading.Timer(0.2, setattr, (flag, "_is_set", True))
+    late.start()
+    assert flag.wait()
+    late.join()
+    assert not Flag().wait(0.05)
