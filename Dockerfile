@@ -19,7 +19,7 @@ WORKDIR /ws
 COPY src src/brain/src
 RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
     && robot="$(printf "src/brain/src/%s " brain_interfaces brain_wire brain_runtime brain_security brain_regions \
-            brain brain_fleet)" \
+            brain brain_edge)" \
     && rosdep install -y --ignore-src --from-paths $robot \
         --dependency-types build --dependency-types buildtool --dependency-types build_export --dependency-types exec \
     && keys="rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec --from-paths" \
@@ -29,7 +29,7 @@ RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
     && rm -rf /var/lib/apt/lists/*
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
     && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
-        --packages-select brain_interfaces brain_wire brain_runtime brain_security brain_regions brain brain_fleet
+        --packages-select brain_interfaces brain_wire brain_runtime brain_security brain_regions brain brain_edge
 
 FROM build AS build-simulator
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain/setup.bash \

@@ -32,10 +32,10 @@ SLOW = 10.0         # s that a module with slow tests is taken to last where not
 # but import: where it forks no thread runs and no session is open.
 FORKED = {
     "brain_collectives": ("torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"),
-    "brain_fleet": ("brain_fleet.processes.run_cloud", "brain_fleet.processes.run_edge", "brain_runtime.process",
+    "brain_cloud": ("brain_cloud.processes.run_cloud", "brain_edge.processes.run_edge", "brain_runtime.process",
                     "brain_wire.router"),
     "brain_tests": ("brain_runtime.process", "brain_runtime.ros_process"),      # the second where there is a ROS
-    "brain_training": ("torch", "brain_training.at_once", "brain_training.language", "brain_training.motor",
+    "brain_training": ("torch", "brain_training.process_pool", "brain_training.language", "brain_training.motor",
                        "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
                        "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.command",
                        "brain_training.parameter_server.together",

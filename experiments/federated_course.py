@@ -16,12 +16,12 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from brain_cloud.federated.aggregator import Aggregator
+from brain_cloud.federated.plan import plan
+from brain_cloud.federated.rounds import Rounds
+from brain_edge.federated.participant import Participant, Turned
+from brain_edge.processes.settings import ZENOH
 from brain_eval.bench.experiment import Problem
-from brain_fleet.federated.aggregator import Aggregator
-from brain_fleet.federated.participant import Participant, Turned
-from brain_fleet.federated.plan import plan
-from brain_fleet.federated.rounds import Rounds
-from brain_fleet.processes.settings import ZENOH
 from brain_regions.vision import weights
 from brain_training import looks
 from brain_training.federated import Kept, VisionLearner, network_of, weights_of

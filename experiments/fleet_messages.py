@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from brain_edge.checks import ordeal
 from brain_eval.bench.experiment import Experiment
-from brain_fleet.checks import ordeal
 
 
 class FleetMessages(Experiment):

@@ -19,11 +19,11 @@ from typing import Annotated, Any
 
 import typer
 
+from brain_edge.checks.relay import Relay
+from brain_edge.processes.asking import Asking, NoCloud
+from brain_edge.state.manifests import Resource
+from brain_edge.store import FILE
 from brain_eval.bench.experiment import Experiment, Problem
-from brain_fleet.checks.relay import Relay
-from brain_fleet.processes.asking import Asking, NoCloud
-from brain_fleet.state.manifests import Resource
-from brain_fleet.store import FILE
 from brain_wire.router import free_port
 from experiments.scale import command, ended
 
@@ -109,9 +109,9 @@ class FleetOrders(Experiment):
             links = [Relay(port) for _ in names]
             for link in links:
                 stack.callback(link.close)
-            cloud = _Process(stack, folder, "cloud", "brain_fleet.processes.run_cloud", "--listen",
+            cloud = _Process(stack, folder, "cloud", "brain_cloud.processes.run_cloud", "--listen",
                              f"tcp/127.0.0.1:{port}", "--folder", str(folder / "cloud"))
-            edges = [_Process(stack, folder, name, "brain_fleet.processes.run_edge", "--name", name, "--cloud",
+            edges = [_Process(stack, folder, name, "brain_edge.processes.run_edge", "--name", name, "--cloud",
                               f"tcp/127.0.0.1:{link.port}", "--folder", str(folder / name), "--router",
                               f"tcp/127.0.0.1:{free_port()}") for name, link in zip(names, links)]
             for process in (cloud, *edges):

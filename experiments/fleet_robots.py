@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_fleet.processes.edge import Edge
-from brain_fleet.state.effects import Effects
-from brain_fleet.state.held import Held
-from brain_fleet.store import Store
+from brain_edge.processes.edge import Edge
+from brain_edge.state.apply import Effects
+from brain_edge.state.desired_state import DesiredState
+from brain_edge.store import Store
 from brain_runtime.run.ending import leave
 from brain_wire.wakeup import Flag
 
@@ -34,7 +34,7 @@ class AtOnce(Effects):
         reported: called when something was reported.
     """
 
-    def __init__(self, held: Held, reported: Callable[[], None]) -> None:
+    def __init__(self, held: DesiredState, reported: Callable[[], None]) -> None:
         self._held, self._reported = held, reported
         self.took: list[float] = []
 

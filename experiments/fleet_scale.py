@@ -19,8 +19,8 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
+from brain_edge.processes.asking import Asking, NoCloud
 from brain_eval.bench.experiment import Experiment, Problem
-from brain_fleet.processes.asking import Asking, NoCloud
 from brain_runtime.command.options import fail
 from brain_wire.router import free_port
 from experiments.fleet_robots import SENT
@@ -107,7 +107,7 @@ def cloud(folder: Path) -> Iterator[tuple[str, int]]:
     """
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with (folder / "cloud.log").open("w", encoding="utf-8") as log, ended(subprocess.Popen(
-            command("-m", "brain_fleet.processes.run_cloud", "--listen", endpoint, "--folder", str(folder / "cloud")),
+            command("-m", "brain_cloud.processes.run_cloud", "--listen", endpoint, "--folder", str(folder / "cloud")),
             stderr=log, start_new_session=True)) as process:
         end = time.monotonic() + READY
         while True:

@@ -14,7 +14,7 @@ import heapq
 import random
 from typing import Any, NamedTuple, Sequence
 
-from brain_fleet.processes.edge import KEEPALIVE
+from brain_edge.processes.edge import KEEPALIVE
 from experiments.scale import quantile
 from experiments.scale_model import Line, ModelProblem, line
 

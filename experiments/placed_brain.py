@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from brain_fleet.placement.relay import command as relay_command
-from brain_fleet.placement.tiers import ROBOT, Tiers
-from brain_runtime.interfaces import GoalStatus
+from brain_cloud.placement.relay import command as relay_command
+from brain_cloud.placement.tiers import ROBOT, Tiers
 from brain_runtime.graph.resolved import Resolved
+from brain_runtime.interfaces import GoalStatus
 from brain_runtime.run.workload import Workload
 from brain_runtime.supervision.speaker import Speaker
 from brain_runtime.supervision.supervised_brain import ROUTER, SupervisedBrain, StartError, region_children

@@ -30,7 +30,7 @@ def read_plans() -> list[dict[str, Any]]:
 
 def tiers_of(plan: Mapping[str, Any]) -> Any:
     """The tiers of a plan."""
-    from brain_fleet.placement.tiers import Tiers, tier_from
+    from brain_cloud.placement.tiers import Tiers, tier_from
 
     return Tiers([tier_from("robot", CAPACITY),
                   *(tier_from(name, {**CAPACITY, "link": link}) for name, link in plan["links"].items())])
@@ -48,10 +48,10 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
     Raises:
         PlacementProblem, StartError, GraphError, NoRouter, OSError: it cannot be run.
     """
-    from brain_fleet.placement.demand import demand, regions_of, types_of
-    from brain_fleet.placement.measuring import measure
-    from brain_fleet.placement.needs import ChainNeed, Needs
-    from brain_fleet.placement.rehearsal import rehearse
+    from brain_cloud.placement.demand import demand, regions_of, types_of
+    from brain_cloud.placement.measuring import measure
+    from brain_cloud.placement.needs import ChainNeed, Needs
+    from brain_cloud.placement.rehearsal import rehearse
     from brain_runtime.graph.inspect_graph import inspect_graph
     from brain_sim.room import generate_room
 
@@ -154,7 +154,7 @@ class Placement(Experiment):
             return compare(Path(folder), seconds, read_plans()[:plans], use_domain(free_port() % 200), self.log)
 
     def problems(self) -> tuple[type[Exception], ...]:
-        from brain_fleet.placement.files import PlacementProblem
+        from brain_cloud.placement.files import PlacementProblem
 
         return (PlacementProblem,)
 

@@ -20,7 +20,7 @@ API = {
     "brain_regions": ("neurons", "circuits", "trained", "lesions", "weight_files"),
     "brain_training": ("task", "trainer"),
     "brain_collectives": ("errors", "shrinking", "barrier"),
-    "brain_fleet": ("devices.driver",),
+    "brain_edge": ("devices.driver",),
 }
 # Where files that are no page are shown, as https://forge.example/owner/name; without it their links become plain text.
 REPOSITORY = os.environ.get("BRAIN_REPOSITORY", "").rstrip("/")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the schemas by which brain_fleet checks job manifests from published custom resource definitions (YAML).
+"""Makes the schemas by which brain_cloud checks job manifests from published custom resource definitions (YAML).
 
 ``python scripts/make_job_schemas.py FOLDER``, where FOLDER has ``trainer/*.yaml`` of kubeflow/trainer and
 ``sedna/*.yaml`` of kubeedge/sedna. What is the same in several places, as the pod's, is written once, and what only a
@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-OUT = Path(__file__).resolve().parents[1] / "src" / "brain_fleet" / "brain_fleet" / "jobs" / "schemas"
+OUT = Path(__file__).resolve().parents[1] / "src" / "brain_cloud" / "brain_cloud" / "jobs" / "schemas"
 KEPT = {"type", "properties", "required", "additionalProperties", "items", "minItems", "maxItems", "minLength",
         "maxLength", "pattern", "minimum", "maximum", "enum", "maxProperties"}
-# Told elsewhere (defaults, keys of lists, rules in CEL: brain_fleet.jobs.rules), or of no use to a check.
+# Told elsewhere (defaults, keys of lists, rules in CEL: brain_cloud.jobs.rules), or of no use to a check.
 LEFT = {"description", "format", "default", "anyOf", "nullable", "minProperties", "x-kubernetes-int-or-string",
         "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
         "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"}
@@ -41,7 +41,7 @@ class Shared:
 
 
 def plain(schema: dict[str, Any], shared: Shared, place: str) -> dict[str, Any]:
-    """A schema in the words that brain_fleet.schema understands."""
+    """A schema in the words that brain_edge.schema understands."""
     unknown = schema.keys() - KEPT - LEFT
     if unknown:
         sys.exit(f"{place}: {', '.join(sorted(unknown))} is not understood")

@@ -36,12 +36,12 @@ OLDEST_PYTHON = (3, 11)
 # In the order of their imports; pip gets them all at once, so their requirements of one another are met here.
 PACKAGES = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
             "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-            "brain_fleet")
+            "brain_edge", "brain_cloud")
 # Of packages that have parts which not every user needs: `brain fleet plan` asks a solver.
-EXTRAS = {"brain_fleet": "highspy"}
+EXTRAS = {"brain_cloud": "highspy"}
 TEST_PACKAGES = ("brain_tests",)
 # Of earlier versions, by their names for pip: what an old environment still has of them would hide what is new.
-GONE = ("brain-baselines", "brain-bench")
+GONE = ("brain-baselines", "brain-bench", "brain-fleet")
 # What `make check` runs beside the tests; no package of ours imports them.
 TEST_TOOLS = ("mypy", "pytest-xdist", "ruff", "types-PyYAML")
 

@@ -76,7 +76,8 @@ class Module:
         return [path for paths in found for path in paths]
 
 
-REGIONS, RUNTIME, FLEET, TRAINING = (f"brain_{name}/test/test_" for name in ("regions", "runtime", "fleet", "training"))
+REGIONS, RUNTIME, EDGE, CLOUD, TRAINING = (f"brain_{name}/test/test_" for name in (
+    "regions", "runtime", "edge", "cloud", "training"))
 PAGES = "brain_tests/test/test_reference.py"    # holds defaults and limits of parameters
 MODULES = {
     "brainstem": Module(("brain_regions/brain_regions/brainstem.py", "brain_regions/brain_regions/obedience.py"),
@@ -91,11 +92,12 @@ MODULES = {
     "inbox": Module(("brain_runtime/brain_runtime/contract/inbox.py",),
                     (RUNTIME + "inbox.py", RUNTIME + "local_host.py")),
     "goals": Module(("brain_regions/brain_regions/goals.py",), (PAGES, REGIONS + "goals.py")),
-    "fleet messages": Module(("brain_fleet/brain_fleet/messages/*.py",), tuple(FLEET + f"{name}.py" for name in (
-        "answering", "envelopes", "admission", "outbox", "courier", "reception", "deliveries", "versions", "epochs",
-        "full_disk", "slow_relay", "attackers")), marks="not alone and not extended"),
-    "federated": Module(("brain_fleet/brain_fleet/federated/*.py", "brain_training/brain_training/federated.py"), (
-        FLEET + "strategies.py", TRAINING + "federated.py", FLEET + "rounds.py", FLEET + "learning.py"),
+    "fleet messages": Module(("brain_edge/brain_edge/messages/*.py",), (
+        *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox", "receiver")),
+        *(CLOUD + f"{name}.py" for name in ("admission", "sender", "deliveries", "versions", "epochs", "full_disk",
+                                            "slow_relay", "attackers"))), marks="not alone and not extended"),
+    "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_training/brain_training/federated.py"), (
+        CLOUD + "strategies.py", TRAINING + "federated.py", CLOUD + "rounds.py", CLOUD + "learning.py"),
         marks="not alone and not extended"),
     "parameter server": Module(("brain_training/brain_training/parameter_server/*.py",), (
         TRAINING + "parameter_client.py", TRAINING + "parameter_shard.py", TRAINING + "parameter_asked.py",

@@ -25,7 +25,7 @@ Devices = Annotated[list[str] | None, typer.Option("--device-topic", metavar="TO
 DeviceFiles = Annotated[list[Path] | None, typer.Option("--device", metavar="FILE", help="Devices, as `brain "
                                                         "devices run` takes them: keys for each, with rights for its "
                                                         "own topics only.")]
-DEVICE_REGIONS = "brain_fleet.devices.rights"   # which a robot without devices need not have
+DEVICE_REGIONS = "brain_edge.devices.rights"   # which a robot without devices need not have
 
 
 def keys(folder: Annotated[Path, typer.Argument(help="Where they are kept; made if it is not there.")],
@@ -209,7 +209,7 @@ def _device_regions(files: list[Path], namespace: str) -> list:
     try:
         found = importlib.import_module(DEVICE_REGIONS).device_regions
     except ImportError as error:
-        fail(f"--device needs the package brain_fleet, which is not installed here ({error})")
+        fail(f"--device needs the package brain_edge, which is not installed here ({error})")
     try:
         return [region for file in files for region in found(file, namespace)]
     except ValueError as problem:

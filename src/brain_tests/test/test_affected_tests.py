@@ -23,7 +23,7 @@ def script():
 
 @pytest.mark.parametrize("changed, has, has_not", [
     ("src/brain_runtime/brain_runtime/run/loop.py",
-     {"brain_runtime/test_supervisor.py", "brain_tests/test_terminal.py", "brain_fleet/test_programs.py"},
+     {"brain_runtime/test_supervisor.py", "brain_tests/test_terminal.py", "brain_cloud/test_programs.py"},
      {"brain_wire/test_peers.py"}),      # any graph may have a region with shards, which it keeps
     ("src/brain_training/brain_training/task.py", {"brain_training/test_trainer.py"}, {"brain_wire/test_peers.py"}),
     ("src/brain_wire/brain_wire/cdr.py", {"brain_wire/test_peers.py", "brain_runtime/test_zenoh_host.py"}, set()),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["brain", "brain_collectives", "brain_eval", "brain_fleet",
+PACKAGES = ["brain", "brain_cloud", "brain_collectives", "brain_edge", "brain_eval",
             "brain_observe", "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_tests",
             "brain_training", "brain_wire"]
 ROBOT = ("brain", "brain_regions", "brain_runtime", "brain_security", "brain_wire")   # and brain_interfaces

@@ -78,7 +78,7 @@ def test_a_robots_image_has_neither_simulator_nor_training_nor_tests() -> None:
     assert re.findall(r"requirements-[\w-]+\.txt", dependencies) == ["requirements-ros.txt"] * 2
     assert "requirements" not in build + run and stages()["run"].endswith("ros-core")
     (selected,) = re.findall(r"--packages-select ([\w ]+)$", build, re.M)
-    assert sorted(selected.split()) == ["brain", "brain_fleet", "brain_interfaces", "brain_regions", "brain_runtime",
+    assert sorted(selected.split()) == ["brain", "brain_edge", "brain_interfaces", "brain_regions", "brain_runtime",
                                         "brain_security", "brain_wire"]
     assert set(re.findall(r"--from=(\S+)", run)) == {"dependencies", "build"}
     simulator = DOCKERFILE.partition(" AS simulator\n")[2]

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from brain_fleet.state.brain import Brain as Node, NotNow
+from brain_edge.state.brain import Brain as Node, NotNow
 from brain_runtime.interfaces import Heartbeat
 from brain_runtime.run.keeper import keepers
 from brain_tests.driven import Brain, running

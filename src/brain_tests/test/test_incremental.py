@@ -18,10 +18,10 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import pytest
 
-from brain_fleet.belonging.upload import unsent
-from brain_fleet.federated.plan import plan
-from brain_fleet.federated.rounds import Rounds, Task
-from brain_fleet.federated.weights import pack
+from brain_cloud.federated.plan import plan
+from brain_cloud.federated.rounds import Rounds, Task
+from brain_edge.enrolment.upload import unsent
+from brain_edge.federated.weights import pack
 from brain_regions.vision import weights
 from brain_sim.things import COLORS, SHAPES
 from brain_training.federated import network_of, weights_of
@@ -221,7 +221,7 @@ def until(what: Callable[[], Any], told: Callable[[], str]) -> Any:
 
 @pytest.mark.slow
 def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Path) -> None:
-    text = (resources.files("brain_fleet.jobs") / "examples" / "incremental.yaml").read_text(encoding="utf-8")
+    text = (resources.files("brain_cloud.jobs") / "examples" / "incremental.yaml").read_text(encoding="utf-8")
     port = free_port()
     for old, new in (("/var/lib/brain", str(tmp_path)), ('--steps, "200"', '--steps, "1"'), ('--rooms, "20"',
                      '--rooms, "2"'), ("--labels, self", "--labels, told"), ("checkPeriodSeconds: 60",
@@ -235,7 +235,7 @@ def test_the_manifest_trains_compares_and_rolls_out_what_is_better(tmp_path: Pat
     dark = blind(deployed).read_bytes()
     clips = listed(tmp_path / "clips", range(17))
     clips.rename(tmp_path / "clips" / "clips.txt")
-    with process(tmp_path / "cloud.log", "brain_fleet.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{port}",
+    with process(tmp_path / "cloud.log", "brain_cloud.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{port}",
                  "--folder", tmp_path / "cloud"), \
             process(tmp_path / "jobs.log", "brain", "jobs", "run", tmp_path / "job.yaml", "--folder",
                     tmp_path / "kept"):

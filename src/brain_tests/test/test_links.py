@@ -68,9 +68,9 @@ def test_headings_of_a_page_have_anchors_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("line, name", [
-    ("pip install brain", "brain"), ("`pip install 'brain-fleet[operator]'`", "brain-fleet[operator]"),
+    ("pip install brain", "brain"), ("`pip install 'brain-cloud[operator]'`", "brain-cloud[operator]"),
     ("pip install -c constraints.txt brain_wire", "brain_wire"), ("(pip install brain-sim, PyTorch)", "brain-sim"),
-    ("pip install ./src/brain_wire", None), ('pip install "src/brain_fleet[operator]"', None),
+    ("pip install ./src/brain_wire", None), ('pip install "src/brain_cloud[operator]"', None),
     ("pip install prometheus_client", None), ("pip install -r src/brain/requirements-ros.txt", None)])
 def test_an_installation_by_name_is_told_from_one_by_path(line: str, name: str | None) -> None:
     found = BY_NAME.search(line)
@@ -78,14 +78,15 @@ def test_an_installation_by_name_is_told_from_one_by_path(line: str, name: str |
 
 
 def test_libraries_that_a_fleet_may_lack_are_named_with_the_versions_of_its_setup() -> None:
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "src" / "brain_fleet" / "setup.cfg", encoding="utf-8")
-    wanted = {f"'{line.replace(' ', '')}'" for name in ("modbus", "mqtt", "operator")
-              for line in setup["options.extras_require"][name].strip().splitlines()}
-    assert len(wanted) == 5
-    for folder, kind in (("docs", "*.md"), ("src/brain_fleet/brain_fleet", "*.py")):
-        text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob(kind)))
-        assert {requirement for requirement in wanted if requirement not in text} == set(), folder
+    for package, extras, number in (("brain_edge", ("modbus", "mqtt"), 2), ("brain_cloud", ("operator",), 3)):
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "src" / package / "setup.cfg", encoding="utf-8")
+        wanted = {f"'{line.replace(' ', '')}'" for name in extras
+                  for line in setup["options.extras_require"][name].strip().splitlines()}
+        assert len(wanted) == number
+        for folder, kind in (("docs", "*.md"), (f"src/{package}/{package}", "*.py")):
+            text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).rglob(kind)))
+            assert {requirement for requirement in wanted if requirement not in text} == set(), folder
 
 
 def test_nothing_of_ours_is_installed_by_its_name() -> None:

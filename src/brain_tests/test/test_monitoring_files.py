@@ -16,10 +16,10 @@ import yaml
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain_fleet.processes.asking import Asking, NoCloud
+from brain_edge.processes.asking import Asking, NoCloud
 from brain_wire.router import free_port
 
-FILES = resources.files("brain_fleet.monitoring")
+FILES = resources.files("brain_cloud.monitoring")
 PATIENCE = 240.0     # s; only ends a hang
 ORDER = {"apiVersion": "fleet.brain/v1", "kind": "Region", "metadata": {"name": "rest", "robots": "all"},
          "spec": {"region": "vision", "active": False}}
@@ -56,8 +56,8 @@ def shown(tmp_path_factory):
         with urllib.request.urlopen(f"http://127.0.0.1:{number}/metrics", timeout=10) as answer:
             return answer.read().decode()
 
-    start("brain_fleet.processes.run_cloud", "--listen", endpoint, "--folder", folder / "cloud", "--metrics", ports[0])
-    start("brain_fleet.processes.run_edge", "--name", "robot1", "--cloud", endpoint, "--folder", folder / "edge",
+    start("brain_cloud.processes.run_cloud", "--listen", endpoint, "--folder", folder / "cloud", "--metrics", ports[0])
+    start("brain_edge.processes.run_edge", "--name", "robot1", "--cloud", endpoint, "--folder", folder / "edge",
           "--router", "tcp/127.0.0.1:1", "--metrics", ports[1])
     start("brain", "metrics", ports[2], "--router", endpoint)       # the cloud's router is one as any other
     try:

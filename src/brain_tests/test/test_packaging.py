@@ -22,7 +22,7 @@ from brain_tests.cases import of_all
 ROOT = Path(__file__).resolve().parents[3]
 # From the lowest layer up.
 LAYERS = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
-          "brain_sim", "brain_observe", "brain_collectives", "brain_fleet", "brain_eval",
+          "brain_sim", "brain_observe", "brain_collectives", "brain_edge", "brain_cloud", "brain_eval",
           "brain_training", "brain_tests"]
 PYTHON_PACKAGES = LAYERS[1:]
 # What a package may import of the others: the arrows of docs/architecture.md.
@@ -31,11 +31,11 @@ MAY = {
     "brain_wire": {"brain_interfaces"}, "brain_runtime": {"brain_interfaces", "brain_wire"}, "brain_regions": _REGIONS,
     "brain_security": _REGIONS, "brain_sim": _REGIONS, "brain_observe": _REGIONS,
     "brain_collectives": {"brain_interfaces", "brain_wire"},
-    "brain_fleet": {*_REGIONS, "brain_security"},
+    "brain_edge": {*_REGIONS, "brain_security"}, "brain_cloud": {*_REGIONS, "brain_security", "brain_edge"},
     "brain": {*_REGIONS, "brain_regions", "brain_security"},
     "brain_eval": {*_REGIONS, "brain_regions", "brain_sim", "brain_observe"},
     "brain_training": {*_REGIONS, "brain_regions", "brain_sim", "brain_collectives",
-                       "brain_security", "brain_observe", "brain_eval", "brain_fleet"},
+                       "brain_security", "brain_observe", "brain_eval", "brain_edge", "brain_cloud"},
 }
 # Where the name that is imported is not the one that is installed.
 DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_tools": "grpcio-tools",
@@ -44,7 +44,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "google": "protobuf", "grpc": "grpcio", "grpc_
 FOLDERS = {"kopf": "cluster", "kubernetes": "cluster", "urllib3": "cluster"}
 # What pip installs for a ROS distribution: for a robot; with the simulated one; for the tests.
 SETS = ["requirements-ros.txt", "requirements-ros-sim.txt", "requirements-ros-test.txt"]
-ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_fleet"]
+ROBOT = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain", "brain_edge"]
 # What only a ROS installation has: modules named ros_* import it, and tests that are collected only there.
 ROS_ONLY = {"brain_interfaces", "diagnostic_msgs", "geometry_msgs", "launch", "launch_ros", "lifecycle_msgs",
             "nav_msgs", "rcl_interfaces", "rclpy", "sensor_msgs", "std_msgs", "tf2_msgs",

@@ -8,16 +8,16 @@ import sys
 import pytest
 import torch
 
-from brain_fleet.blobs.store import Blobs
+from brain_edge.blobs.store import Blobs
 from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime.contract import snapshot
+from brain_runtime.hosts.torch_ranks import Ranks
 from brain_runtime.run import state_folder
-from brain_runtime.supervision.runs import new_run
 from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Workload
+from brain_runtime.supervision.runs import new_run
 from brain_runtime.supervision.supervisor import Supervisor
-from brain_runtime.hosts.torch_ranks import Ranks
 from brain_training import checkpoint
 from brain_training.motor import MotorTask
 from brain_training.parameter_server.durable import Durable

@@ -141,7 +141,7 @@ spec:
 
 
 def test_a_device_has_rights_for_the_topics_of_its_model_only(shipped, tmp_path):
-    rights_module = pytest.importorskip("brain_fleet.devices.rights")
+    rights_module = pytest.importorskip("brain_edge.devices.rights")
     path = tmp_path / "plant.yaml"
     path.write_text(DEVICES % "lamp/shown")
     regions = rights_module.device_regions(path, "r1")

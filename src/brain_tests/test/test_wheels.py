@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ["brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "brain_regions", "brain",
             "brain_sim", "brain_observe", "brain_collectives", "brain_eval", "brain_training",
-            "brain_fleet"]
+            "brain_edge", "brain_cloud"]
 DATA = {".json", ".msg", ".safetensors", ".xml", ".yaml"}
 
 pytestmark = pytest.mark.slow

@@ -16,6 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_edge.processes import others_verbs
+from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
+from brain_sim.camera import SeenObject
+from brain_sim.world import World
 from brain_training.fleet_demo.album import Album, Reader
 from brain_training.fleet_demo.dressed_world import DressedWorld
 from brain_training.fleet_demo.picture import draw
@@ -23,10 +27,6 @@ from brain_training.fleet_demo.play import complete, lines
 from brain_training.fleet_demo.robot_folder import SHEET, Given, end_goal, goals, sheets
 from brain_training.fleet_demo.script import Script
 from brain_training.fleet_demo.story import Trouble, examined, weights_of
-from brain_fleet.processes import others_verbs
-from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
-from brain_sim.camera import SeenObject
-from brain_sim.world import World
 from brain_training.vision_data import Labels
 from brain_wire.parameters import ParameterError
 

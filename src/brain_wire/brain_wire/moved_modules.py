@@ -43,24 +43,14 @@ MOVED = {
     **{f"brain_regions.language.{name}": f"experiments.grammar.{name}" for name in (
         "commands_english", "corrections", "endings", "english", "japanese", "reading", "things_english",
         "things_japanese")},
-    "brain_fleet.jobs.keeper": "brain_runtime.run.subreaper",
-    "brain_fleet.jobs.processes": "brain_runtime.run.tree",
-    "brain_fleet.federated.frames": "brain_fleet.federated.round_messages",
-    "brain_fleet.models.parts": "brain_fleet.blobs.store",
-    "brain_fleet.models.serving": "brain_fleet.blobs.serving",
-    "brain_fleet.devices.lines": "brain_runtime.run.lines",
-    "brain_fleet.devices.mapper": "brain_fleet.devices.manager",
-    "brain_fleet.devices.shown": "brain_fleet.devices.features",
-    "brain_fleet.devices.supervised": "brain_fleet.devices.manager",
-    "brain_fleet.cluster.templates": "brain_fleet.jobs.templates",
-    "brain_fleet.cluster.conditions": "brain_fleet.jobs.conditions",
-    "brain_fleet.joint": "brain_fleet.bridge",
 }
 """From an old name, of a module or of a whole package, to the new one. The docs of this release say so; the next has no
 entry of it any more."""
 
 
-GONE = {"brain_bench": "it is experiments/ in the checkout, and brain_eval.bench what is installed of it"}
+GONE = {"brain_bench": "it is experiments/ in the checkout, and brain_eval.bench what is installed of it",
+        "brain_fleet": "a robot's side is brain_edge, the cloud's is brain_cloud; rooms are as they were, but "
+                       "for belonging, which is enrolment"}
 """Packages that are no more, with where their modules are."""
 
 

@@ -10,7 +10,7 @@ SETS = {"grpc": "test", "grpc_tools": "test", "highspy": "test",
         "snntorch": "test"}
 DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryptography": "python3-cryptography",
                  "protobuf": "python3-protobuf", "yaml": "python3-yaml", "numpy": "python3-numpy"}
-PACKAGES = ("brain_collectives", "brain_eval", "brain_fleet", "brain_observe",
+PACKAGES = ("brain_cloud", "brain_collectives", "brain_edge", "brain_eval", "brain_observe",
             "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
 EXPERIMENTS = "experiments"     # a folder of the checkout that is not installed
 

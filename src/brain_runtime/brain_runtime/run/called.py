@@ -2,16 +2,17 @@
 """Calls of Python's functions in processes of their own, which tell what they do by whatever can be pickled."""
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from brain_runtime.run.end_with_parent import die_with
 from brain_wire import private
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Called:
     """
 
     def __init__(self, call: Call, hear: Callable[[Any], None], log: Path | None = None) -> None:
+        import multiprocessing      # a region's process, which is to be back at once, has no call
+
         context = multiprocessing.get_context("spawn")
         self._hear = hear
         self._news, theirs = context.Pipe(duplex=False)

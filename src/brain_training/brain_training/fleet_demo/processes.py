@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from brain_training.fleet_demo.robot_folder import TEACHER, Given
-from brain_fleet.checks.relay import Relay
-from brain_fleet.processes.asking import Asking, NoCloud
-from brain_fleet.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
+from brain_edge.checks.relay import Relay
+from brain_edge.processes.asking import Asking, NoCloud
+from brain_edge.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
 from brain_runtime.run.processes import Processes
 from brain_runtime.run.workload import NEVER, Workload
+from brain_training.fleet_demo.robot_folder import TEACHER, Given
 from brain_wire import SessionProblem
 from brain_wire.logs import Logs
 from brain_wire.observers import complain
@@ -65,12 +65,12 @@ class Robot:
     def drive(self) -> None:
         """Starts driving, and the edge."""
         self._start(DRIVE, "brain_training.fleet_demo.driver", "--folder", str(self.folder))
-        self._start(EDGE, "brain_fleet.processes.run_edge", "--name", self.name, "--cloud", self._cloud, "--folder",
+        self._start(EDGE, "brain_edge.processes.run_edge", "--name", self.name, "--cloud", self._cloud, "--folder",
                     str(self.folder / "edge"), "--router", f"tcp/127.0.0.1:{free_port()}")
 
     def learn(self) -> None:
         """Starts ``brain fleet learn``."""
-        self._start(LEARN, "brain_fleet.processes.run_learn", "--learner", "driving", "--data", str(self.folder),
+        self._start(LEARN, "brain_edge.processes.run_learn", "--learner", "driving", "--data", str(self.folder),
                     "--labels", TEACHER, "--seed", str(self.given.number), "--name", self.name, "--cloud", self._cloud)
 
     def die(self) -> None:
@@ -119,7 +119,7 @@ class Cloud:
         """Starts it, with the plan of what the fleet learns together."""
         path = self._folder / "plan.yaml"
         path.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")     # JSON is YAML
-        _start(self._processes, "cloud", "brain_fleet.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{self.port}",
+        _start(self._processes, "cloud", "brain_cloud.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{self.port}",
                "--folder", str(self._folder / "cloud"), "--learn", str(path))
 
     def look(self) -> tuple[dict[str, Any], dict[str, str]] | None:

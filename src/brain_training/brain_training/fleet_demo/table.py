@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from brain_edge.processes.tables import new_table
 from brain_training.fleet_demo.story import weights_of
-from brain_fleet.processes.tables import new_table
 from brain_training.looks import Look
 
 LATELY = 6      # lines below the table

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A link between two processes of this machine that is as late, uneven, narrow and lossy as one between two tiers.
+
+It is a class, and a process of its own: ``python -m brain_cloud.placement.relay``.
+
+What comes over a TCP connection is handed on by :class:`.channel.Channel`, the same that predicts. A lost segment is a
+stop of the whole connection until it would have come again, since the connection itself runs over this machine's
+loopback, which loses nothing.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import asdict, fields
+from typing import Sequence
+
+from brain_cloud.placement.channel import Channel, Way
+from brain_wire.wakeup import Flag
+
+CHUNK = 1 << 16         # bytes that are read at once
+LONGEST_QUEUE = 1 << 22     # bytes under way, beyond which nothing more is read: the sender's TCP then waits
+
+
+class SlowRelay:
+    """Listens on a port of this machine, and connects each who comes to another.
+
+    Args:
+        to: port of this machine.
+        way: what the link is like, in both directions.
+        seed: of what is drawn.
+        listen: port of this machine; 0: any that is free.
+
+    Raises:
+        OSError: it cannot listen there.
+
+    Attributes:
+        port: where it listens.
+        carried: bytes that came in, towards ``to`` and back.
+    """
+
+    def __init__(self, to: int, way: Way, seed: int = 0, listen: int = 0) -> None:
+        self._to, self._way, self._seed = to, way, seed
+        self._sockets: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock, self._over = threading.Lock(), False
+        self.carried = [0, 0]
+        self._listening = socket.create_server(("127.0.0.1", listen))
+        self.port: int = self._listening.getsockname()[1]
+        self._start(self._accept)
+
+    def _start(self, work: object, *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, name="slow relay", daemon=True)  # type: ignore[arg-type]
+        with self._lock:
+            self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return      # it was closed
+            try:
+                far = socket.create_connection(("127.0.0.1", self._to), timeout=5.0)
+            except OSError:
+                near.close()
+                continue
+            far.settimeout(None)
+            with self._lock:
+                if self._over:
+                    near.close()
+                    far.close()
+                    return
+                self._sockets |= {near, far}
+                self._seed += 2
+                seed = self._seed
+            for number, (source, target) in enumerate(((near, far), (far, near))):
+                for one in (source, target):
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                line = _Line(target)
+                self._start(line.hand_on)
+                self._start(self._read, source, line, Channel(self._way, seed + number), number)
+
+    def _read(self, source: socket.socket, line: _Line, channel: Channel, number: int) -> None:
+        with contextlib.suppress(OSError):      # either end went
+            while data := source.recv(CHUNK):
+                self.carried[number] += len(data)
+                line.put(channel.arrival(time.monotonic(), len(data)), data)
+        line.end()
+
+    def close(self) -> None:
+        """Ends it, and all connections."""
+        with self._lock:
+            self._over = True
+            sockets, threads = list(self._sockets), list(self._threads)
+        # accept() in another thread does not see that its socket is closed, but it does see the end of listening
+        for one in (self._listening, *sockets):
+            with contextlib.suppress(OSError):      # it is gone already
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in threads:
+            thread.join(5.0)
+
+
+class _Line:
+    """Queue of what is under way to a socket, in order, each piece until its time has come."""
+
+    def __init__(self, target: socket.socket) -> None:
+        self._target = target
+        self._under_way: deque[tuple[float, bytes]] = deque()
+        self._size, self._over = 0, False
+        self._changed = threading.Condition()
+
+    def put(self, due: float, data: bytes) -> None:
+        """Takes a piece that arrives at ``due`` (s, steady)."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size < LONGEST_QUEUE or self._over)
+            self._under_way.append((due, data))
+            self._size += len(data)
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def hand_on(self) -> None:
+        """Delivers until the end; then the other side's connection ends too."""
+        with contextlib.suppress(OSError):      # who was to get it went
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._under_way or self._over)
+                    if not self._under_way:
+                        break
+                    due, data = self._under_way.popleft()
+                    self._size -= len(data)
+                    self._changed.notify_all()
+                time.sleep(max(0.0, due - time.monotonic()))
+                self._target.sendall(data)
+        self.end()      # who still puts must not wait for ever
+        with contextlib.suppress(OSError):
+            self._target.shutdown(socket.SHUT_RDWR)
+
+
+def command(to: int, listen: int, way: Way, seed: int) -> tuple[str, ...]:
+    """The command line of a relay as a process; see :class:`SlowRelay`."""
+    given = {"to": to, "listen": listen, "seed": seed, **asdict(way)}
+    return (sys.executable, "-m", "brain_cloud.placement.relay",
+            *(word for name, value in given.items() for word in (f"--{name}", repr(value))))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Relays until SIGINT or SIGTERM. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m brain_cloud.placement.relay", description=__doc__.split("\n")[0])
+    for name in ("to", "listen", "seed"):
+        parser.add_argument(f"--{name}", type=int, required=name == "to", default=0)
+    for field in fields(Way):
+        parser.add_argument(f"--{field.name}", type=float, required=True)
+    given = vars(parser.parse_args(argv))
+    stop = Flag()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    to, listen, seed = (given.pop(name) for name in ("to", "listen", "seed"))
+    try:
+        relay = SlowRelay(to, Way(**given), seed, listen)
+    except OSError as error:
+        print(f"cannot listen at port {listen}: {error.strerror or error}; choose another with --listen",
+              file=sys.stderr)
+        return 1
+    stop.wait()
+    relay.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain fleet second``: a robot's vision asks the cloud's large network about hard pictures."""
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
+
+
+def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The robot's name in its fleet.")],
+           folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Of this robot's edge, where its "
+                                                "owner's consent is.")] = FOLDER / "edge",
+           deadline: Annotated[float, typer.Option(min=0.01, max=5.0, metavar="SECONDS", help="That an answer may "
+                               "take; a later one is let go of.")] = 0.5,
+           cloud: CloudAt = None, secure: FleetSecure = None, router: Router = None,
+           brain_secure: Annotated[Path | None, typer.Option("--brain-secure", metavar="FOLDER",
+                                   envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
+                                   "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
+           domain: Domain = None, namespace: Namespace = "") -> None:
+    """Carries hard pictures of this robot's brain to the cloud and answers back, until Ctrl-C.
+
+    Its vision must be a JointVision, the cloud run with --second, and the owner have said `brain fleet consent
+    --pictures` on the robot.
+    """
+    use_domain(domain)
+    use_security(brain_secure)
+    words = [sys.executable, "-m", "brain_edge.processes.run_second", "--name", name, "--folder",
+             str(folder.expanduser().absolute()), "--deadline", str(deadline)]
+    for option, value in (("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
+                          ("--secure", None if secure is None else secure.expanduser().absolute())):
+        if value is not None:
+            words += [option, str(value)]
+    os.execv(sys.executable, words)
