@@ -6,6 +6,7 @@ process has a test that starts it as the product does.
 """
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -55,7 +56,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Sends it a signal, unless it has ended."""
         if self._process.is_alive():
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):   # its status may come later than its end
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Ends it without a word, unless it has ended."""

@@ -2,6 +2,7 @@
 """Calls of Python's functions in processes of their own, which tell what they do by whatever can be pickled."""
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ class Called:
     def send_signal(self, number: int) -> None:
         """Sends it a signal, if it is there still."""
         if self._process.exitcode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):   # its status may come later than its end
+                os.kill(self.pid, number)
 
     def poll(self) -> int | None:
         """Takes in what was told; returns the exit status, negative for a signal, or None: it runs."""
