@@ -12,17 +12,17 @@ from typing import Any, Callable, Mapping
 
 import zenoh
 
+from brain_cloud.enrolment.asker import asker
 from brain_edge.blobs.carry import CLIPS, LARGEST, LEARNING, LONGEST, MODELS, QUESTION
 from brain_edge.blobs.store import PATTERN, PIECE, BlobProblem
 from brain_edge.messages.answering import Buckets, answer
 from brain_edge.messages.question import WAIT
 from brain_edge.schema import FormProblem, check, read_json
 from brain_edge.store import StoreProblem
-from brain_security.fleet_keys import blobs, models, robot_of
+from brain_security.fleet_keys import blobs, models
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
 from brain_wire.rate_limited_log import RateLimitedLog
-from brain_wire.safe_text import quoted
 
 RATE, BURST = 20e6, 40e6            # bytes a second of one robot, and at once
 ROBOTS = 20_000                     # whose rates are kept
@@ -81,11 +81,7 @@ class Serving:
         key = str(query.key_expr)
         try:
             end = key.rpartition("/")[2]
-            robot = robot_of(key, end) if end in ("blobs", MODELS) else None
-            if robot is None:
-                raise FormProblem(f"{quoted(key)} is no robot's key")
-            if self._barred(robot):
-                raise FormProblem(f"{robot} was revoked")
+            robot = asker(key, end if end == MODELS else "blobs", self._barred)
             asked = read_json(b"" if query.payload is None else query.payload.to_bytes(), LONGEST)
             check(asked, OLD_QUESTION if end == MODELS else QUESTION)
             bucket = self._buckets.of(robot)

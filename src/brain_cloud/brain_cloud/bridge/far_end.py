@@ -15,14 +15,13 @@ from typing import Any, Callable
 import zenoh
 
 from brain_cloud.bridge.tier import Tier
+from brain_cloud.enrolment.asker import asker
 from brain_edge.bridge.crossing import Crossing
 from brain_edge.messages.answering import Buckets, answer
 from brain_edge.schema import FormProblem
-from brain_security.fleet_keys import robot_of
 from brain_wire import Node, Session, messages
 from brain_wire.messages import clip_utf8, make
 from brain_wire.rate_limited_log import RateLimitedLog
-from brain_wire.safe_text import quoted
 
 WAITING = 4             # messages; an older one is worthless by the time that it would be answered
 PATIENCE = 5.0          # s for an answer; a robot has long stopped waiting by then
@@ -55,11 +54,7 @@ class FarEnd:
     def _serve(self, query: zenoh.Query) -> None:
         key, crossing = str(query.key_expr), self._crossing
         try:
-            robot = robot_of(key, crossing.name)
-            if robot is None:
-                raise FormProblem(f"{quoted(key)} is no robot's key")
-            if self._barred(robot):
-                raise FormProblem(f"{robot} was revoked")
+            robot = asker(key, crossing.name, self._barred)
             data = b"" if query.payload is None else query.payload.to_bytes()
             bucket = self._buckets.of(robot)
             if data and bucket.wait() > 0.0:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Mapping
 import zenoh
 
 from brain_cloud.blobs.serving import Collection, Serving
+from brain_cloud.enrolment.asker import asker
 from brain_cloud.federated.records import RecordsProblem
 from brain_cloud.federated.rounds import Refused, Rounds, Task
 from brain_edge.blobs.carry import LEARNING
@@ -24,7 +25,7 @@ from brain_edge.federated import round_messages
 from brain_edge.federated.round_messages import CHUNK, RoundMessage
 from brain_edge.messages.answering import Buckets, answer
 from brain_edge.schema import FormProblem, check, load_schema
-from brain_security.fleet_keys import learn, robot_of
+from brain_security.fleet_keys import learn
 from brain_wire import Session
 from brain_wire.messages import clip_utf8
 from brain_wire.rate_limited_log import RateLimitedLog
@@ -82,11 +83,7 @@ class Aggregator(Collection):
     def _serve(self, query: zenoh.Query) -> None:
         key = str(query.key_expr)
         try:
-            robot = robot_of(key, "learn")
-            if robot is None:
-                raise FormProblem(f"{quoted(key)} is no robot's key")
-            if self._barred(robot):
-                raise FormProblem(f"{robot} was revoked")
+            robot = asker(key, "learn", self._barred)
             data = b"" if query.payload is None else query.payload.to_bytes()
             bucket = self._buckets.of(robot)
             held = bucket.wait()
