@@ -83,7 +83,7 @@ MODULES = {
     "brainstem": Module(("brain_regions/brain_regions/brainstem.py", "brain_regions/brain_regions/obedience.py"),
                         (PAGES, REGIONS + "brainstem.py", REGIONS + "obedience.py", REGIONS + "scan_watch.py"),
                         None),
-    "azimuth": Module(("brain_r*/brain_r*/azimuth.py",), (REGIONS + "azimuth.py", REGIONS + "pfc_heading.py"), None),
+    "azimuth": Module(("brain_r*/brain_r*/**/azimuth.py",), (REGIONS + "azimuth.py", REGIONS + "pfc_heading.py"), None),
     "cdr": Module(("brain_wire/brain_wire/cdr.py",), (RUNTIME + "messages.py", "brain_tests/test/test_wire_vectors.py"),
                   None, code=True),
     "energy": Module(("brain_runtime/brain_runtime/contract/energy.py",), (PAGES, RUNTIME + "energy.py")),
@@ -96,7 +96,8 @@ MODULES = {
         *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox", "receiver")),
         *(CLOUD + f"{name}.py" for name in ("admission", "sender", "deliveries", "versions", "epochs", "full_disk",
                                             "slow_relay", "attackers"))), marks="not alone and not extended"),
-    "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_training/brain_training/federated.py"), (
+    "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_edge/brain_edge/federated/*.py",
+                         "brain_training/brain_training/federated.py"), (
         CLOUD + "strategies.py", TRAINING + "federated.py", CLOUD + "rounds.py", CLOUD + "learning.py"),
         marks="not alone and not extended"),
     "parameter server": Module(("brain_training/brain_training/parameter_server/*.py",), (
