@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import Json, check_writable, fail, tell_json
 from brain_runtime.graph.rooms import Split
 

@@ -74,7 +74,7 @@ def test_a_regions_process_imports_nothing_that_it_does_not_use(robot: dict[str,
         assert run(robot, "-c", script).stdout.strip() == "[]", module
 
 
-@pytest.mark.parametrize("verb", ["up", "say", "status", "estop", "release", "run", "keys", "policy", "docs"])
+@pytest.mark.parametrize("verb", ["up", "say", "status", "estop", "release", "run", "keys", "policy"])
 def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> None:
     done = run(robot, "-m", "brain", verb, "--help")
     assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
@@ -84,6 +84,7 @@ def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> No
     (["look"], "brain_observe", "--packages-up-to brain brain_observe"),
     (["demo"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain brain_eval"),
+    (["docs"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain brain_training"),
     (["bench", "wire"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["up"], "brain_sim", "--packages-up-to brain brain_sim"),

@@ -26,10 +26,13 @@ GROUP = {   # the hosts on torch.distributed, which are of brain_collectives
 MOVED = {
     **{f"brain_runtime.{name}": f"brain_runtime.{room}.{name}" for room, names in ROOMS.items()
        for name in names.split()},
+    **{f"brain.{name}": f"brain_eval.{name}" for name in ("docs", "reference", "tables")},
+    "brain.words": "brain_eval.reference",
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_collectives.checks.launch": "brain_training.collective_ranks",
     "brain_training.at_once": "brain_training.process_pool",
+    "brain_runtime.command.saved": "brain_eval.saved",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
     **{f"brain_runtime.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
     **{f"brain_runtime.hosts.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
@@ -44,6 +47,8 @@ MOVED = {
     "brain_wire.shown": "brain_wire.safe_text",
     "brain_wire.slices": "brain_wire.sched_slice",
     "brain_wire.waking": "brain_wire.wakeup",
+    **{f"brain_regions.{name}.definition": f"brain_training.definitions.{name}" for name in ("language", "motor")},
+    "brain_regions.circuit_steps": "brain_training.circuit_steps",
     "brain_regions.language.grammar": "brain_regions.language.understanding",
     "brain_regions.language.parse": "experiments.grammar",
     **{f"brain_regions.language.{name}": f"experiments.grammar.{name}" for name in (
