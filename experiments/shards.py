@@ -85,7 +85,7 @@ def measure(factors: Sequence[int], count: int, backend: str, rounds: int, seed:
     from brain_regions.vision.looking import Looking
     from brain_regions.vision.network import HEIGHT, WIDTH
     from brain_regions.vision.split import SplitLooking
-    from brain_collectives.hosts.shards import Shards
+    from brain_runtime.hosts.shards import Shards
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(seed)
@@ -167,6 +167,6 @@ class ShardTimes(Experiment):
     def problems(self) -> tuple[type[Exception], ...]:
         from brain_regions.vision.split import SplitError
         from brain_runtime.hosts.backends import GroupError
-        from brain_collectives.hosts.shards import ShardError
+        from brain_runtime.hosts.shards import ShardError
 
         return SplitError, ShardError, GroupError

@@ -12,7 +12,7 @@ import sys
 from datetime import timedelta
 from typing import Sequence
 
-from brain_collectives.hosts import shards
+from brain_runtime.hosts import shards
 from brain_collectives.hosts.torch_exchange import Exchange, meeting
 from brain_runtime.contract.declared import DeclaredError, named
 from brain_runtime.hosts.backends import GroupError, backend, first_line

@@ -15,7 +15,7 @@ from brain_regions.vision import weights as weight_file
 from brain_runtime.graph import GraphError, RegionSpec, parse_graph
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.graph.resolve import resolve
-from brain_collectives.hosts.shards import ShardError, Shards
+from brain_runtime.hosts.shards import ShardError, Shards
 from brain_runtime.contract.stepper import RegionError
 from brain_tests.processes import children, command, gone
 from brain_wire import messages
@@ -219,7 +219,7 @@ def test_a_shard_that_cannot_start_is_told_of_at_once(shards):
 
 HOLDER = """
 import sys
-from brain_collectives.hosts.shards import Shards
+from brain_runtime.hosts.shards import Shards
 shards = Shards("brain_tests.shard_works:misbehave", "region", 3)
 shards.exchange()
 print("up", *shards.processes(), flush=True)

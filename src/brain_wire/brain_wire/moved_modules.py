@@ -13,12 +13,12 @@ ROOMS = {    # of brain_runtime: what was beside them before
                  "port_codecs ports protobuf_codec region sights snapshot stepper tensors"),
     "graph": ("command_lines dry_run graphs inspect_graph launching moved resolve resolved robots rooms "
               "secured"),
-    "hosts": "backends diagnostics edges predecessors process_arguments ros_args torch_tensors",
+    "hosts": "backends diagnostics edges predecessors process_arguments ros_args shards torch_tensors",
     "run": ("cpu_wait end_with_parent ending health state_folder"),
-    "supervision": ("edge_ear listen report runs speaker stage supervised_brain supervisor"),
+    "supervision": ("edge_ear listen report runs speaker supervised_brain supervisor"),
 }
 GROUP = {   # the hosts on torch.distributed, which are of brain_collectives
-    **{name: f"hosts.{name}" for name in ("remote_region shards torch torch_copies torch_exchange torch_gateway "
+    **{name: f"hosts.{name}" for name in ("remote_region torch torch_copies torch_exchange torch_gateway "
                                           "torch_group torch_ranks torch_records torch_snapshot").split()},
     "ticks": "hosts.torch_gateway", "torch_agreement": "hosts.remote_region", "torch_bus": "hosts.torch",
     "torch_orders": "torch_process", "torch_parcel": "hosts.torch_records", "torch_store": "torch_store",
@@ -40,6 +40,9 @@ MOVED = {
         "shard_process", "static_group", "torch_process")},
     "brain_runtime.group_error": "brain_runtime.hosts.backends",
     "brain_runtime.hosts.group_error": "brain_runtime.hosts.backends",
+    "brain_runtime.stage": "brain_eval.stage",
+    "brain_runtime.supervision.stage": "brain_eval.stage",
+    "brain_runtime.stubs": "brain_tests.stubs",
     "brain_runtime.starved": "brain_runtime.run.cpu_wait",
     "brain_wire.hops": "brain_wire.latency",
     "brain_wire.refusal": "brain_wire.connect_errors",
@@ -48,6 +51,7 @@ MOVED = {
     "brain_wire.slices": "brain_wire.sched_slice",
     "brain_wire.waking": "brain_wire.wakeup",
     **{f"brain_regions.{name}.definition": f"brain_training.definitions.{name}" for name in ("language", "motor")},
+    "brain_regions.language.keys": "brain_regions.language.spelling",
     "brain_regions.circuit_steps": "brain_training.circuit_steps",
     "brain_regions.language.grammar": "brain_regions.language.understanding",
     "brain_regions.language.parse": "experiments.grammar",

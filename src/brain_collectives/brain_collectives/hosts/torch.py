@@ -33,7 +33,7 @@ from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.local import LocalRegion, LockstepHost
 from brain_collectives.hosts.remote_region import RemoteRegion, agree, card
-from brain_collectives.hosts.shards import code_hash
+from brain_runtime.hosts.shards import code_hash
 from brain_collectives.hosts.torch_copies import TorchCopies
 from brain_collectives.hosts.torch_group import Group
 from brain_collectives.hosts.torch_records import Records, Standing, Topics

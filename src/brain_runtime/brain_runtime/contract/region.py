@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, ClassVar, Mapping, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from brain_runtime.contract.inbox import Inbox
 from brain_runtime.contract.ports import In, Out
 from brain_wire.goals import Act
 from brain_wire.parameters import NoParameters, check_parameters
+
+if TYPE_CHECKING:
+    from brain_runtime.hosts.shards import Shards
 
 State = dict[str, Any]
 """Flat dict of float32 arrays or tensors: all that a region remembers from step to step, and all of a snapshot."""
@@ -24,19 +27,6 @@ is new of its goals."""
 _TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "copies", "multiplies", "name", "network",
                     "parameters", "pictures", "populations", "remap", "shards", "spikes", "split", "storage",
                     "synops", "task", "trouble", "updates", "wanted", "weights", "weights_hash"})
-
-
-class Shards(Protocol):
-    """Processes over which a region is spread: ``brain_collectives.hosts.shards.Shards``."""
-
-    def launch(self) -> None:
-        """Starts the others, unless they run."""
-
-    def exchange(self) -> Any:
-        """Returns what they talk by, once all are there: ``brain_collectives.hosts.torch_exchange.Exchange``."""
-
-    def close(self) -> None:
-        """Ends the others."""
 
 
 class Region:

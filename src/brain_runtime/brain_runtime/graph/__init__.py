@@ -12,14 +12,12 @@ from typing import Any, Iterable, Mapping
 from brain_runtime.hosts.backends import DEFAULT, MOST, NAME, TIMEOUT, names
 from brain_runtime.command.lacking import COLLECTIVES, EXPERIMENTS, PACKAGES, is_installed, lacks
 from brain_runtime.contract.copies import EVERY, LONGEST, SHORTEST
-from brain_runtime.contract.declared import named
 from brain_runtime.graph.moved import new_name
 from brain_runtime.contract.ports import In, Out
 from brain_runtime.contract.region import Region
 from brain_wire.qos import incompatibility
 from brain_wire.safe_text import quoted
 
-SHARDS = f"{COLLECTIVES}.hosts.shards:Shards"
 NO_WORLD = "none"           # a real robot
 SIM_WORLD = "sim"           # the first world of a graph, whatever its name
 RESTART = ("always", "never")
@@ -115,8 +113,9 @@ class RegionSpec:
         region = cls(self.name)
         region.copies, region.average_every, region.remap = self.copies, self.average_every, self.remap
         if self.shards > 1 and cls.split is not None:
-            shards = named(SHARDS, f"region {self.name}")
-            region.shards = shards(cls.split.work, self.name, self.shards, self.backend, self.shard_timeout)
+            from brain_runtime.hosts.shards import Shards     # most regions have none
+
+            region.shards = Shards(cls.split.work, self.name, self.shards, self.backend, self.shard_timeout)
         return region
 
     def refuse_split(self, cls: type[Region]) -> None:

@@ -2,7 +2,8 @@
 """The processes over which one region spreads its network: shard 0 is the region's own, the others are its children.
 
 They are no nodes and have no ports: on the outside there is one region. They have no state of their own worth saving,
-so they are ended by force, with shard 0 by the kernel.
+so they are ended by force, with shard 0 by the kernel. Importing this loads no torch, so that all processes load it at
+the same time; what the others run, and what all talk by, is of brain_collectives.
 """
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from brain_collectives.hosts.torch_exchange import Exchange, meeting
+from brain_runtime.contract.declared import named
 from brain_runtime.hosts.backends import DEFAULT, TIMEOUT, GroupError, backend, first_line
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Through
 
 STORE = "store"     # file by which they meet
+EXCHANGE = "brain_collectives.hosts.torch_exchange"
 FORMING = 120.0     # s that it does at the start, while others import torch
 SOON = 3.0          # s in which the kernel tells of a child whose connections have closed
 
@@ -52,7 +55,7 @@ class Shards:
         self._lock = threading.Lock()
         self._children: Processes | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: Any = None
 
     def launch(self) -> None:
         """Starts the others, unless they run; they load what they need while this process does.
@@ -79,8 +82,8 @@ class Shards:
             "--rank", str(rank), "--size", str(self.count), "--backend", self.backend, "--store", str(self._store())),
             restart=NEVER, grace=0.0)
 
-    def exchange(self) -> Exchange:
-        """Returns the exchange by which the shards talk, once all are there.
+    def exchange(self) -> Any:
+        """Returns the exchange by which the shards talk, once all are there; see :data:`EXCHANGE`.
 
         Raises:
             ShardError: one does not come, or runs other code.
@@ -95,9 +98,9 @@ class Shards:
                 raise
         return self._exchange
 
-    def _formed(self) -> Exchange:
+    def _formed(self) -> Any:
         children = self._running()
-        store = meeting(self._store(), self.count)
+        store = named(f"{EXCHANGE}:meeting", f"region {self.name}")(self._store(), self.count)
         until = time.monotonic() + FORMING
         while not store.check([f"{rank} is here" for rank in range(1, self.count)]):
             gone = by_number(children.statuses())
@@ -112,12 +115,12 @@ class Shards:
             if isinstance(error, GroupError):
                 raise
             raise ShardError(f"the shards of {self.name} find no group: {first_line(error)}") from error
-        exchange = Exchange(group, 0, self.count, self.timeout, self._lost)
+        exchange = named(f"{EXCHANGE}:Exchange", f"region {self.name}")(group, 0, self.count, self.timeout, self._lost)
         self._agree(exchange)
         self._store().unlink(missing_ok=True)     # by now all have found each other
         return exchange
 
-    def _agree(self, exchange: Exchange) -> None:
+    def _agree(self, exchange: Any) -> None:
         with exchange.patiently():
             told = exchange.facts(self._facts)
         for rank, known in enumerate(told):
