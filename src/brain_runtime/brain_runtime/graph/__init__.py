@@ -77,7 +77,7 @@ class RegionSpec:
         """Tells whether it is to be left out: it is optional, and the package of its class is not installed."""
         if not self.optional or new_name(self.cls):     # of an old name one is told the new one
             return False
-        return not is_installed(self.cls.partition(".")[0])
+        return not is_installed(self.cls.partition(":")[0].partition(".")[0])
 
     def load(self) -> type[Region]:
         """The class.
