@@ -24,7 +24,7 @@ RUN apt-get update && rosdep update --rosdistro "$ROS_DISTRO" \
         --dependency-types build --dependency-types buildtool --dependency-types build_export --dependency-types exec \
     && keys="rosdep install -y --simulate --reinstall --ignore-src --dependency-types exec --from-paths" \
     && $keys $robot | awk '/apt-get install/ {print $NF}' >/opt/run-packages.txt \
-    && $keys src/brain/src/{brain_sim,brain_observe,brain_eval} \
+    && $keys src/brain/src/{brain_sim,brain_observe,brain_collectives,brain_eval} \
         | awk '/apt-get install/ {print $NF}' >/opt/simulator-packages.txt \
     && rm -rf /var/lib/apt/lists/*
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
@@ -34,7 +34,7 @@ RUN source "/opt/ros/$ROS_DISTRO/setup.bash" \
 FROM build AS build-simulator
 RUN source "/opt/ros/$ROS_DISTRO/setup.bash" && source /opt/brain/setup.bash \
     && /opt/brain-env/bin/python -m colcon build --install-base /opt/brain \
-        --packages-select brain_sim brain_observe brain_eval
+        --packages-select brain_sim brain_observe brain_collectives brain_eval
 
 FROM build-simulator AS test
 COPY . src/brain/

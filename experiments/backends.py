@@ -17,7 +17,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment, alone
 from brain_eval.bench.rows import Table, rows
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import fail
 from experiments.backend_peers import beside
 from experiments.toy_brain import TOYS, ToyBrain, toys

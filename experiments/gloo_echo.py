@@ -15,7 +15,7 @@ from typing import Any, Sequence
 import torch
 import torch.distributed as dist
 
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 from brain_runtime.run import end_with_parent
 
 PATIENCE = timedelta(minutes=30)    # that it may rest between two blocks

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 from experiments.scale_nodes import LAST, READY, SIZE, TURN, Scheduled, main
 
 PATIENCE = timedelta(seconds=READY)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, Sequence
 import typer
 
 from brain_eval.bench.experiment import Experiment, Jobs
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.graph.rooms import Split
 
 FOLDER = saved.FOLDER / "lesions"

@@ -27,7 +27,7 @@ def at_work(folder: Path, *, one_process: bool, seconds: float, seed: int, endpo
     Raises:
         GraphError, StartError, NoRouter: it does not come up.
     """
-    from brain_runtime.supervision.stage import Stage
+    from brain_eval.stage import Stage
     from brain_sim.room import generate_room
 
     stage = Stage("brain", folder, split="val", seed=seed, router=endpoint, domain=domain, stop=stop,

@@ -51,7 +51,7 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
 
 
 def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
-    from brain_runtime.hosts import torch_store
+    from brain_collectives import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
     store = torch_store.serve()

@@ -22,7 +22,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment, Problem
 from brain_eval.bench.rows import Table, rows
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import fail, use_domain
 from brain_wire.router import free_port
 from experiments.scale_nodes import READY, Scheduled

@@ -166,7 +166,7 @@ class ShardTimes(Experiment):
 
     def problems(self) -> tuple[type[Exception], ...]:
         from brain_regions.vision.split import SplitError
-        from brain_runtime.hosts.group_error import GroupError
+        from brain_runtime.hosts.backends import GroupError
         from brain_runtime.hosts.shards import ShardError
 
         return SplitError, ShardError, GroupError

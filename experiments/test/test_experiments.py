@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from brain_eval.bench import verb
 from brain_eval.bench.experiment import Experiment
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_tests.cases import of_all
 from experiments import EXPERIMENTS, integration, memory
 

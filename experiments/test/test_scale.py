@@ -116,7 +116,7 @@ def test_what_cannot_be_measured_or_simulated_says_why(tmp_path, monkeypatch):
 
 
 def test_the_verb_simulates_from_what_was_saved(tmp_path, monkeypatch):
-    from brain_runtime.command import saved
+    from brain_eval import saved
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()

@@ -37,7 +37,7 @@ VERBS = {
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
     "metrics": Verb("brain_observe", LOOK, "Show a brain's figures to Prometheus."),
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),
-    "docs": Verb("brain", LOOK, "Write the reference from the code."),
+    "docs": Verb("brain_eval", LOOK, "Write the reference from the code."),
     "cloud": Verb("brain_cloud", FLEET, "Run the cloud of a fleet of robots."),
     "edge": Verb("brain_edge", FLEET, "Run a robot's side of a fleet, beside its brain."),
     "fleet": Verb("brain_edge", FLEET, "Ask the cloud, and order what is wanted of its robots."),

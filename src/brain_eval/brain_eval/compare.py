@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 

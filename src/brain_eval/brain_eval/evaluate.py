@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import Json, check_writable, fail, tell_json
 from brain_runtime.graph.rooms import Split
 
@@ -93,7 +93,7 @@ def evaluate(
     from brain_runtime.supervision.supervised_brain import StartError
     from brain_sim.suite import TIME_LIMIT
     from brain_runtime.graph import GraphError
-    from brain_runtime.hosts.group_error import GroupError
+    from brain_runtime.hosts.backends import GroupError
     from brain_wire import safe_text
     from brain_wire import NoRouter
 

@@ -11,14 +11,14 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval import policies
 from brain_eval.episodes import Referee, play, resolved_for, run_local
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.contract.ablation import NONE, Ablation
 from brain_runtime.graph.graphs import DEFAULT
-from brain_runtime.hosts.torch import TorchHost
-from brain_runtime.hosts.torch_group import Group
+from brain_collectives.hosts.torch import TorchHost
+from brain_collectives.hosts.torch_group import Group
 from brain_runtime.graph.resolved import Resolved
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_ranks import Ranks
 
 
 def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, graph: str = DEFAULT,
@@ -53,7 +53,7 @@ def run_episode(group: Group, episode: Any, resolved: Resolved, begin_with: Call
     """Runs one episode; the result is as :func:`brain_eval.episodes.run_local`'s.
 
     Args:
-        group: whose other ranks are in :func:`brain_runtime.hosts.torch_orders.obey`.
+        group: whose other ranks are in :func:`brain_collectives.torch_process.obey`.
         episode: a ``brain_sim.suite.Episode``.
         resolved: what runs.
         begin_with: is given the host before the episode begins, to listen at it.

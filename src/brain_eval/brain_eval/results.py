@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 from brain_runtime.graph import graphs
-from brain_runtime.command.saved import cpu
+from brain_eval.saved import cpu
 from brain_sim import hard_suite, suite
 from brain_sim.intervals import bootstrap, tango, wilson
 

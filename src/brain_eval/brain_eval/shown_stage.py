@@ -14,7 +14,7 @@ from brain_runtime.supervision import speaker
 from brain_runtime.command.terminal import Terminal
 from brain_runtime.contract.constants import goal_state
 from brain_runtime.interfaces import GoalStatus
-from brain_runtime.supervision.stage import Stage
+from brain_eval.stage import Stage
 from brain_wire.observers import guarded
 
 PICTURE = 0.25      # s between two pictures of the live view
@@ -27,7 +27,7 @@ class ShownStage(Stage):
     """A stage with a live view on a terminal, and lines elsewhere.
 
     Args:
-        graph, folder, more: see :class:`brain_runtime.supervision.stage.Stage`.
+        graph, folder, more: see :class:`brain_eval.stage.Stage`.
         console: where lines for a person go; default: standard output.
     """
 

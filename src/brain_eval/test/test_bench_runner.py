@@ -12,7 +12,7 @@ from brain_eval.bench import verb
 from brain_eval.bench.experiment import Experiment
 from brain_eval.bench.rows import Table, rows
 from brain_eval.bench.runner import command
-from brain_runtime.command import saved
+from brain_eval import saved
 
 TOP = Path(__file__).resolve().parents[3]
 PNG = b"\x89PNG"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Made by `python -m brain_runtime.stubs` from the definitions of brain_interfaces; a test compares.
+# Made by `python -m brain_tests.stubs` from the definitions of brain_interfaces; a test compares.
 # ruff: noqa: A002 (a field is called as it is)
 from typing import ClassVar, Final, type_check_only
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from brain_runtime.share import share_directory
 from brain_wire.definitions import definition_file, register
 
-if TYPE_CHECKING:       # made from the definitions by `python -m brain_runtime.stubs`
+if TYPE_CHECKING:       # made from the definitions by `python -m brain_tests.stubs`
     from brain_runtime.interface_types import *     # noqa: F401,F403
 
 PACKAGE = "brain_interfaces"

@@ -99,7 +99,7 @@ def on_both(count: int, seed: int) -> Iterator[list[str]]:
     """
     from brain_eval.episodes import resolved_for, run_local
     from brain_eval.group import run_episode
-    from brain_runtime.hosts.torch_ranks import Ranks
+    from brain_collectives.hosts.torch_ranks import Ranks
     from brain_sim.suite import episodes
 
     chosen = episodes(SPLIT, count, seed)

@@ -6,10 +6,10 @@ import atexit
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_runtime.hosts.torch import TorchHost
+from brain_collectives.hosts.torch import TorchHost
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_ranks import Ranks
 from brain_tests.processes import gone
 from brain_tests.stages import Stage
 from brain_wire import messages

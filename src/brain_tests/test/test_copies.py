@@ -14,14 +14,14 @@ import pytest
 from brain_runtime.contract.ablation import Ablation
 from brain_runtime.contract.copies import CopiesError
 from brain_runtime.graph import GraphError, parse_graph
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.hosts.torch import TorchHost
+from brain_collectives.hosts.torch import TorchHost
 from brain_runtime.graph.resolve import resolve
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.torch_gateway import Ticks
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_gateway import Ticks
+from brain_collectives.hosts.torch_ranks import Ranks
 from brain_runtime.contract import snapshot
 from brain_tests.copied_regions import FEATURES
 from brain_wire import messages
@@ -285,9 +285,9 @@ def test_a_group_that_ticks(tmp_path):
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     (tmp_path / "brain.json").write_text(TAKES.to_json())
     with Router([endpoint]), open_session(endpoint, patience=10) as session:
-        process = subprocess.Popen([sys.executable, "-m", "brain_runtime.static_group", str(tmp_path / "brain.json"),
-                                    "--router", endpoint, "--tick", "10", "--log-dir", str(tmp_path)],
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-m", "brain_collectives.static_group",
+                                    str(tmp_path / "brain.json"), "--router", endpoint, "--tick", "10", "--log-dir",
+                                    str(tmp_path)], stderr=subprocess.PIPE, text=True)
         try:
             node = Node(session, "listener")
             done = node.subscription("done", "std_msgs/msg/Float32")

@@ -12,7 +12,7 @@ from brain_edge.blobs.store import Blobs
 from brain_observe.bags import BagWriter
 from brain_regions.brainstem import Brainstem
 from brain_runtime.contract import snapshot
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_ranks import Ranks
 from brain_runtime.run import state_folder
 from brain_runtime.run.tree import Tree
 from brain_runtime.run.workload import Workload

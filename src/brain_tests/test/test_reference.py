@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain.reference import launch_files, pages
+from brain_eval.reference import launch_files, pages
 from brain_runtime.graph.launching import ARGUMENTS, Argument
 
 COMMITTED = Path(__file__).resolve().parents[3] / "docs" / "reference"

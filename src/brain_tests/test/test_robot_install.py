@@ -15,8 +15,8 @@ import pytest
 from brain_wire.router import free_port
 
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
-ABSENT = ("brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training", "experiments",
-          "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
+ABSENT = ("brain_collectives", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
+          "experiments", "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
           "rosbags", "snntorch")
 BLOCKER = f"""
 import sys
@@ -74,7 +74,7 @@ def test_a_regions_process_imports_nothing_that_it_does_not_use(robot: dict[str,
         assert run(robot, "-c", script).stdout.strip() == "[]", module
 
 
-@pytest.mark.parametrize("verb", ["up", "say", "status", "estop", "release", "run", "keys", "policy", "docs"])
+@pytest.mark.parametrize("verb", ["up", "say", "status", "estop", "release", "run", "keys", "policy"])
 def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> None:
     done = run(robot, "-m", "brain", verb, "--help")
     assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
@@ -84,6 +84,7 @@ def test_every_verb_tells_how_it_is_used(robot: dict[str, str], verb: str) -> No
     (["look"], "brain_observe", "--packages-up-to brain brain_observe"),
     (["demo"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["eval", "--episodes", "1"], "brain_eval", "--packages-up-to brain brain_eval"),
+    (["docs"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["export", "pfc", "--nir", "pfc.nir"], "brain_training", "--packages-up-to brain brain_training"),
     (["bench", "wire"], "brain_eval", "--packages-up-to brain brain_eval"),
     (["up"], "brain_sim", "--packages-up-to brain brain_sim"),
@@ -94,6 +95,16 @@ def test_what_is_missing_is_named_in_one_line_with_its_remedy(
     assert done.returncode in (1, 2)
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert package in done.stderr and remedy in done.stderr
+
+
+def test_a_static_group_asks_for_its_package(robot: dict[str, str], tmp_path: Path) -> None:
+    profile = tmp_path / "mine.yaml"
+    shipped = Path(__file__).resolve().parents[2] / "brain" / "config" / "robots" / "turtlebot3_burger.yaml"
+    profile.write_text(shipped.read_text(encoding="utf-8") + "command_timeout: 0.5\n", encoding="utf-8")
+    done = run(robot, "-m", "brain", "up", "--host", "torch", "--world", "none", "--robot", str(profile), "--router",
+               f"tcp/127.0.0.1:{free_port()}")
+    assert done.returncode in (1, 2) and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "--packages-up-to brain brain_collectives" in done.stderr
 
 
 def test_an_export_without_nir_says_what_to_install(tmp_path: Path) -> None:

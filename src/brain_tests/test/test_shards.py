@@ -340,7 +340,7 @@ def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
             painter = until(lambda: beats.get("painter"), "a painter").pid
             for number, words in LOSSES:
                 until(lambda: list((tmp_path / "state").glob("**/vision.safetensors")), "a snapshot")
-                (shard,) = [child for child in children(vision) if "brain_runtime.shard_process" in command(child)]
+                (shard,) = [child for child in children(vision) if "brain_collectives.shard_process" in command(child)]
                 seen |= {vision, shard}
                 steps = beats["painter"].step
                 os.kill(shard, number)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from brain import tables
+from brain_eval import tables
 from brain.cli import app
 from brain_eval import results
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_sim.intervals import tango
 
 TOP = Path(__file__).resolve().parents[3]

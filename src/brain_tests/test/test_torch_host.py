@@ -6,20 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from brain_eval.bench.wire import PINGING
 from brain_runtime.contract import snapshot
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.local import LocalHost
-from brain_runtime.hosts.remote_region import agree
+from brain_collectives.hosts.remote_region import agree
 from brain_runtime.hosts.schedule import MAX_CASCADE
-from brain_runtime.hosts.torch import TorchHost
-from brain_runtime.hosts.torch_snapshot import pack, unpack
+from brain_collectives.hosts.torch import TorchHost
+from brain_collectives.hosts.torch_snapshot import pack, unpack
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.stepper import RegionError
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_ranks import Ranks
 from brain_tests.processes import gone
 from brain_tests.stages import free_port
 from brain_wire import messages
@@ -150,7 +151,7 @@ def test_a_rank_of_which_there_are_two():
     for rank in (1, 1):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port)}
-        said.append(subprocess.Popen([sys.executable, "-m", "brain_runtime.torch_process", "--timeout", "20"],
+        said.append(subprocess.Popen([sys.executable, "-m", "brain_collectives.torch_process", "--timeout", "20"],
                                      env=environment, stderr=subprocess.PIPE, text=True))
     import torch.distributed as dist
 
@@ -214,3 +215,13 @@ def test_an_interrupted_evaluation_leaves_no_ranks():
     while not all(gone(one) for one in below):
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_a_brain_without_ranks_is_refused_by_the_group_in_one_line(tmp_path):
+    path = tmp_path / "brain.json"
+    path.write_text(replace(RESOLVED, name="brain", host="zenoh").to_json())
+    done = subprocess.run([sys.executable, "-m", "brain_collectives.static_group", str(path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.splitlines() == [
+        "cannot start: graph brain has no region that could run in a static group, with the host zenoh; write the file "
+        "by `brain up --host torch --dry-run --json`"]

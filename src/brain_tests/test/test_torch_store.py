@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 
 
 def listening(port):

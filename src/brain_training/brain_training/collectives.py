@@ -12,7 +12,7 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain_runtime.command.options import Json, check_writable, fail, tell, tell_json
-from brain_runtime.command.saved import Save
+from brain_eval.saved import Save
 
 SIZES = "8B..16MiB"
 RANKS, RANKS_SHOWN = 2, 3
@@ -85,7 +85,7 @@ def collectives(ranks: Annotated[int | None, typer.Option(
 def _check_files(picture: Path | None, save: bool) -> None:
     """Ends the command, before long work begins, where its results could not be written."""
     from brain_collectives.checks.picture import SUFFIXES
-    from brain_runtime.command import saved
+    from brain_eval import saved
 
     if picture is not None:
         from importlib.util import find_spec
@@ -156,7 +156,7 @@ def _tell_measured(rows: list, found: list[list[dict[str, Any]]], order: Any, to
                    as_json: bool, save: bool, *, mpi: bool) -> None:
     from brain_collectives.checks import mpi_beside, report, results
     from brain_collectives.checks.picture import draw
-    from brain_runtime.command import saved
+    from brain_eval import saved
     from brain_runtime.command.terminal import Terminal
 
     figures = results.together(rows, found, order.backend, torch, order.sizes)

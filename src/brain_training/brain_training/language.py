@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import brain_regions
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, spell
-from brain_regions.language.definition import EPSILON, AnnReader, SpikingReader, of_weights
+from brain_training.definitions.language import EPSILON, AnnReader, SpikingReader, of_weights
 from brain_regions.language.network import Heard
 from brain_regions.language.sizes import widened
 from brain_training import language_score as score

@@ -8,7 +8,7 @@ from typing import Callable, NamedTuple
 import numpy as np
 
 from brain_regions.language import sizes as z
-from brain_regions.language.keys import neighbors
+from brain_regions.language.spelling import neighbors
 from brain_regions.language.understanding import Verb
 from brain_training.language_drawing import draw
 from brain_training.language_phrases import ACTIONS, LANGUAGES, Part, Sentence, Thing

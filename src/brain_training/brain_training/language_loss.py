@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from brain_regions.language import sizes as z
-from brain_regions.language.definition import Answer
+from brain_training.definitions.language import Answer
 from brain_training.language_data import MENTION
 from brain_training.whole import ALONE, Whole
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from brain_regions.motor import network as net
 from brain_regions.motor import senses, weights
 from brain_regions.motor.coding import encode
-from brain_regions.motor.definition import MotorNetwork
+from brain_training.definitions.motor import MotorNetwork
 from brain_training.motor_data import STEPS, Dealer, drive, held_out
 from brain_training.motor_world import HONEST, Record, Trouble
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream

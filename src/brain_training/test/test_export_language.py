@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions.circuit_steps import Steps
+from brain_training.circuit_steps import Steps
 from brain_regions.language import Language, weights
 from brain_regions.language import sizes as z
 from brain_regions.language.circuit import BLOCKS, INPUTS, SAID, STREAMS

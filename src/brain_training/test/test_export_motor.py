@@ -9,7 +9,7 @@ import snntorch
 import torch
 from snntorch.import_nir import import_from_nir
 
-from brain_regions.circuit_steps import Steps
+from brain_training.circuit_steps import Steps
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS
 from brain_regions.motor import Motor, network
 from brain_runtime.hosts.local import LocalHost

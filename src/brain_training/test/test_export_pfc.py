@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from brain_regions.azimuth import BINS, bump
-from brain_regions.circuit_steps import Steps
+from brain_training.circuit_steps import Steps
 from brain_regions.pfc import PrefrontalCortex, circuit, decision, memory, polar
 from brain_training import nir_files
 

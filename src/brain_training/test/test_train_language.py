@@ -12,7 +12,7 @@ from brain_regions.language import network as live
 from brain_regions.language import sizes as z
 from brain_regions.language import weights
 from brain_regions.language.decode import decode, framed, spell
-from brain_regions.language.definition import AnnReader, Answer, SpikingReader, of_weights
+from brain_training.definitions.language import AnnReader, Answer, SpikingReader, of_weights
 from brain_regions.weight_files import WeightsError
 from brain_training import language_score as score
 from brain_training.language import LISTS, LanguageTask, examination, hear

@@ -13,24 +13,36 @@ ROOMS = {    # of brain_runtime: what was beside them before
                  "port_codecs ports protobuf_codec region sights snapshot stepper tensors"),
     "graph": ("command_lines dry_run graphs inspect_graph launching moved resolve resolved robots rooms "
               "secured"),
-    "hosts": ("backends diagnostics edges group_error predecessors process_arguments ros_args shards "
-              "torch_exchange torch_gateway torch_ranks torch_store torch_tensors"),
+    "hosts": "backends diagnostics edges predecessors process_arguments ros_args shards torch_tensors",
     "run": ("cpu_wait end_with_parent ending health state_folder"),
-    "supervision": ("edge_ear listen report runs speaker stage supervised_brain supervisor"),
+    "supervision": ("edge_ear listen report runs speaker supervised_brain supervisor"),
+}
+GROUP = {   # the hosts on torch.distributed, which are of brain_collectives
+    **{name: f"hosts.{name}" for name in ("remote_region torch torch_copies torch_exchange torch_gateway "
+                                          "torch_group torch_ranks torch_records torch_snapshot").split()},
+    "ticks": "hosts.torch_gateway", "torch_agreement": "hosts.remote_region", "torch_bus": "hosts.torch",
+    "torch_orders": "torch_process", "torch_parcel": "hosts.torch_records", "torch_store": "torch_store",
 }
 MOVED = {
     **{f"brain_runtime.{name}": f"brain_runtime.{room}.{name}" for room, names in ROOMS.items()
        for name in names.split()},
+    **{f"brain.{name}": f"brain_eval.{name}" for name in ("docs", "reference", "tables")},
+    "brain.words": "brain_eval.reference",
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_collectives.checks.launch": "brain_training.collective_ranks",
     "brain_training.at_once": "brain_training.process_pool",
+    "brain_runtime.command.saved": "brain_eval.saved",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
-    "brain_runtime.ticks": "brain_runtime.hosts.torch_gateway",
-    "brain_runtime.hosts.ticks": "brain_runtime.hosts.torch_gateway",
-    "brain_runtime.hosts.torch_agreement": "brain_runtime.hosts.remote_region",
-    "brain_runtime.hosts.torch_bus": "brain_runtime.hosts.torch",
-    "brain_runtime.hosts.torch_parcel": "brain_runtime.hosts.torch_records",
+    **{f"brain_runtime.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
+    **{f"brain_runtime.hosts.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
+    **{f"brain_runtime.{name}": f"brain_collectives.{name}" for name in (
+        "shard_process", "static_group", "torch_process")},
+    "brain_runtime.group_error": "brain_runtime.hosts.backends",
+    "brain_runtime.hosts.group_error": "brain_runtime.hosts.backends",
+    "brain_runtime.stage": "brain_eval.stage",
+    "brain_runtime.supervision.stage": "brain_eval.stage",
+    "brain_runtime.stubs": "brain_tests.stubs",
     "brain_runtime.starved": "brain_runtime.run.cpu_wait",
     "brain_wire.hops": "brain_wire.latency",
     "brain_wire.refusal": "brain_wire.connect_errors",
@@ -38,6 +50,9 @@ MOVED = {
     "brain_wire.shown": "brain_wire.safe_text",
     "brain_wire.slices": "brain_wire.sched_slice",
     "brain_wire.waking": "brain_wire.wakeup",
+    **{f"brain_regions.{name}.definition": f"brain_training.definitions.{name}" for name in ("language", "motor")},
+    "brain_regions.language.keys": "brain_regions.language.spelling",
+    "brain_regions.circuit_steps": "brain_training.circuit_steps",
     "brain_regions.language.grammar": "brain_regions.language.understanding",
     "brain_regions.language.parse": "experiments.grammar",
     **{f"brain_regions.language.{name}": f"experiments.grammar.{name}" for name in (

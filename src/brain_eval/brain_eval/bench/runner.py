@@ -12,7 +12,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment, Problem, Quick, brain_problems
 from brain_eval.bench.rows import Table
-from brain_runtime.command import saved
+from brain_eval import saved
 from brain_runtime.command.options import Json, check_drawing, fail, tell, tell_json, use_no_security
 
 WIDE = 120      # characters of a table, where there is no terminal

@@ -70,7 +70,7 @@ class Language(Trained, Listener, Lesionable):
 
     rate = 20.0
     Parameters = LanguageParameters
-    network = Network("brain_regions.language.definition:SpikingReader", work=("_reader.read",))
+    network = Network("brain_training.definitions.language:SpikingReader", work=("_reader.read",))
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     populations = (
         Population("letters", (z.STREAMS, z.LETTERS), ("stream", "neuron"), told=False),

@@ -12,7 +12,6 @@ import functools
 import re
 from string import ascii_lowercase
 
-from brain_regions.language.keys import neighbors
 from brain_regions.language.lexicon import Entry, Kind, Lexicon
 from brain_regions.language.words_english import COLORS, NOUNS
 from brain_regions.language.words_near import REAL
@@ -29,6 +28,15 @@ _OMISSIBLE = 4      # letters of words in which one may be left out, or mistaken
 _MISTAKABLE = 7     # ... or mistaken for any other
 _LONG = 5           # letters of colors of which two may be wrong, and they are still thought of
 _WORD = re.compile("[a-z']+")
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")    # of an English keyboard
+
+
+@functools.cache
+def neighbors() -> dict[str, str]:
+    """The letters beside each letter of an English keyboard."""
+    at = {key: (row, column + row / 2) for row, keys in enumerate(_ROWS) for column, key in enumerate(keys)}
+    return {key: "".join(k for k, (r, c) in at.items() if k != key and abs(r - row) <= 1 and abs(c - column) <= 1)
+            for key, (row, column) in at.items()}
 
 
 def _meant(word: str) -> set[str]:

@@ -6,7 +6,7 @@
 All neurons leak, integrate and fire. The first layer is driven by currents, all others by spikes alone. Leaky
 integrators read the output populations; nothing is added to what the spikes bring, so that a silent network answers
 zero velocity and the state STANDING. Potentials carry from step to step. What is trained, and what this is made of and
-held to, is :mod:`.definition`, in torch.
+held to, is ``brain_training.definitions.motor``, in torch.
 
 :class:`SpikingPolicy` is the network; :class:`RatePolicy`, its ANN baseline, has ReLU for neurons and no time.
 """

@@ -152,7 +152,7 @@ class Motor(PolicyMotor, Lesionable):
     """The spiking network of :mod:`brain_regions.motor.network`."""
 
     Parameters = SpikingMotorParameters
-    network = Network("brain_regions.motor.definition:MotorNetwork", work=("policy.step",))
+    network = Network("brain_training.definitions.motor:MotorNetwork", work=("policy.step",))
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     populations = (
         Population(network_file.NAMES[0], (network_file.LAYERS[1],), ("neuron",), told=False),

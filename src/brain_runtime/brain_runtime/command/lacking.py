@@ -2,6 +2,7 @@
 """Messages for a package that is not installed: its name and the remedy, in one line."""
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 # What a robot, or an installation without tests, does without.
@@ -13,6 +14,15 @@ DISTRIBUTIONS = {"matplotlib": "python3-matplotlib", "PIL": "python3-pil", "cryp
 PACKAGES = ("brain_cloud", "brain_collectives", "brain_edge", "brain_eval", "brain_observe",
             "brain_regions", "brain_runtime", "brain_security", "brain_sim", "brain_training", "brain_wire")
 EXPERIMENTS = "experiments"     # a folder of the checkout that is not installed
+COLLECTIVES = "brain_collectives"   # what runs on torch.distributed
+
+
+def is_installed(package: str) -> bool:
+    """Checks whether a package is there, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:     # as importers say that hide a package
+        return False
 
 
 def build(package: str) -> str:

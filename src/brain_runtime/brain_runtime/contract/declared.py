@@ -50,7 +50,7 @@ class Split:
 
     Attributes:
         work: ``package.module:function`` that the other processes run, with their exchange (see
-            :class:`brain_runtime.hosts.torch_exchange.Exchange`), until they are ended.
+            :class:`brain_collectives.hosts.torch_exchange.Exchange`), until they are ended.
         most: processes over which it can be spread.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import traceback
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from brain_runtime.hosts.backends import DEFAULT, MOST, NAME, TIMEOUT, names
-from brain_runtime.command.lacking import EXPERIMENTS, PACKAGES, lacks
+from brain_runtime.command.lacking import COLLECTIVES, EXPERIMENTS, PACKAGES, is_installed, lacks
 from brain_runtime.contract.copies import EVERY, LONGEST, SHORTEST
 from brain_runtime.graph.moved import new_name
 from brain_runtime.contract.ports import In, Out
@@ -78,10 +77,7 @@ class RegionSpec:
         """Tells whether it is to be left out: it is optional, and the package of its class is not installed."""
         if not self.optional or new_name(self.cls):     # of an old name one is told the new one
             return False
-        try:
-            return importlib.util.find_spec(self.cls.partition(":")[0].partition(".")[0]) is None
-        except ModuleNotFoundError:     # as importers say that hide a package
-            return True
+        return not is_installed(self.cls.partition(":")[0].partition(".")[0])
 
     def load(self) -> type[Region]:
         """The class.
@@ -132,6 +128,8 @@ class RegionSpec:
         if self.shards > cls.split.most:
             raise GraphError(f"region {self.name} cannot be spread over {self.shards} processes: {self.cls} has "
                              f"columns for {cls.split.most} at most; take fewer `shards`")
+        if not is_installed(COLLECTIVES):
+            raise GraphError(f"region {self.name} cannot be spread over {self.shards} processes: {lacks(COLLECTIVES)}")
         if self.backend not in names():
             raise GraphError(f"region {self.name}: there is no backend {self.backend!r} for its shards; installed are "
                              f"{', '.join(names()) or 'none'}")

@@ -14,14 +14,21 @@ import re
 from datetime import timedelta
 from typing import Any, Callable
 
-from brain_runtime.hosts.group_error import GroupError
-
 GROUP = "brain.backends"
 DEFAULT = "gloo"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}", re.ASCII)
 TIMEOUT = 2.0       # s that a step waits for another process; below what a supervisor lets a step take
 MOST = 64           # processes of one region
 Make = Callable[[Any, int, int, timedelta], Any]
+
+
+class GroupError(RuntimeError):
+    """A static process group cannot be, or has lost a rank; says which and why."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what an error says; of those of torch, all that a person can use."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _points() -> Any:

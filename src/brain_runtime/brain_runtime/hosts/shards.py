@@ -2,7 +2,8 @@
 """The processes over which one region spreads its network: shard 0 is the region's own, the others are its children.
 
 They are no nodes and have no ports: on the outside there is one region. They have no state of their own worth saving,
-so they are ended by force, with shard 0 by the kernel. Importing this loads no torch.
+so they are ended by force, with shard 0 by the kernel. Importing this loads no torch, so that all processes load it at
+the same time; what the others run, and what all talk by, is of brain_collectives.
 """
 from __future__ import annotations
 
@@ -18,18 +19,16 @@ from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from brain_runtime.hosts import backends
-from brain_runtime.hosts.group_error import GroupError, first_line
+from brain_runtime.contract.declared import named
+from brain_runtime.hosts.backends import DEFAULT, TIMEOUT, GroupError, backend, first_line
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Through
 
-if TYPE_CHECKING:
-    from brain_runtime.hosts.torch_exchange import Exchange
-
 STORE = "store"     # file by which they meet
+EXCHANGE = "brain_collectives.hosts.torch_exchange"
 FORMING = 120.0     # s that it does at the start, while others import torch
 SOON = 3.0          # s in which the kernel tells of a child whose connections have closed
 
@@ -50,14 +49,13 @@ class Shards:
         timeout: how long a step waits for another shard (s).
     """
 
-    def __init__(self, work: str, name: str, count: int, backend: str = backends.DEFAULT,
-                 timeout: float = backends.TIMEOUT) -> None:
+    def __init__(self, work: str, name: str, count: int, backend: str = DEFAULT, timeout: float = TIMEOUT) -> None:
         self.work, self.name, self.count, self.backend, self.timeout = work, name, count, backend, timeout
         self._facts = {"code": code_hash(work), "work": work, "size": count, "backend": backend}
         self._lock = threading.Lock()
         self._children: Processes | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: Any = None
 
     def launch(self) -> None:
         """Starts the others, unless they run; they load what they need while this process does.
@@ -80,12 +78,12 @@ class Shards:
 
     def _shard(self, rank: int) -> Workload:
         return Workload(f"{self.name} {rank}", (
-            sys.executable, "-m", "brain_runtime.shard_process", "--work", self.work, "--name", self.name, "--rank",
-            str(rank), "--size", str(self.count), "--backend", self.backend, "--store", str(self._store())),
+            sys.executable, "-m", "brain_collectives.shard_process", "--work", self.work, "--name", self.name,
+            "--rank", str(rank), "--size", str(self.count), "--backend", self.backend, "--store", str(self._store())),
             restart=NEVER, grace=0.0)
 
-    def exchange(self) -> Exchange:
-        """Returns the exchange by which the shards talk, once all are there.
+    def exchange(self) -> Any:
+        """Returns the exchange by which the shards talk, once all are there; see :data:`EXCHANGE`.
 
         Raises:
             ShardError: one does not come, or runs other code.
@@ -100,11 +98,9 @@ class Shards:
                 raise
         return self._exchange
 
-    def _formed(self) -> Exchange:
-        from brain_runtime.hosts.torch_exchange import Exchange, meeting
-
+    def _formed(self) -> Any:
         children = self._running()
-        store = meeting(self._store(), self.count)
+        store = named(f"{EXCHANGE}:meeting", f"region {self.name}")(self._store(), self.count)
         until = time.monotonic() + FORMING
         while not store.check([f"{rank} is here" for rank in range(1, self.count)]):
             gone = by_number(children.statuses())
@@ -114,17 +110,17 @@ class Shards:
                 raise ShardError(f"shard {rank} of {self.name} {why} before it was there; see what it logged")
             time.sleep(0.05)
         try:
-            group = backends.backend(self.backend)(store, 0, self.count, timedelta(seconds=FORMING))
+            group = backend(self.backend)(store, 0, self.count, timedelta(seconds=FORMING))
         except RuntimeError as error:
             if isinstance(error, GroupError):
                 raise
             raise ShardError(f"the shards of {self.name} find no group: {first_line(error)}") from error
-        exchange = Exchange(group, 0, self.count, self.timeout, self._lost)
+        exchange = named(f"{EXCHANGE}:Exchange", f"region {self.name}")(group, 0, self.count, self.timeout, self._lost)
         self._agree(exchange)
         self._store().unlink(missing_ok=True)     # by now all have found each other
         return exchange
 
-    def _agree(self, exchange: Exchange) -> None:
+    def _agree(self, exchange: Any) -> None:
         with exchange.patiently():
             told = exchange.facts(self._facts)
         for rank, known in enumerate(told):
@@ -181,9 +177,9 @@ def _how(status: int) -> str:
 
 @functools.cache
 def code_hash(work: str) -> str:
-    """Hash of the source of this package and of the one that has ``work``, as it is when it is first asked for."""
+    """Hash of the source of the hosts' packages and of the one with ``work``, as it is when it is first asked for."""
     found = hashlib.sha256()
-    for package in sorted({__name__.partition(".")[0], work.partition(":")[0].partition(".")[0]}):
+    for package in sorted({"brain_collectives", "brain_runtime", work.partition(":")[0].partition(".")[0]}):
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
             for file in sorted(Path(folder).rglob("*.py")):

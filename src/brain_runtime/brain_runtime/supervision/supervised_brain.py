@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
+from brain_runtime.command.lacking import COLLECTIVES, is_installed, lacks
 from brain_runtime.graph import command_lines, secured
 from brain_runtime.graph.command_lines import command
 from brain_runtime.contract.constants import trace_action
@@ -144,16 +145,18 @@ def group_child(resolved: Resolved, *, seed: int, folder: Path, state_dir: Path,
         tick: rate at which all ranks go on together (Hz); None: whenever there is something to do.
 
     Raises:
-        StartError: the brain is secured.
+        StartError: the brain is secured, or brain_collectives is not installed.
         OSError: it cannot be written.
     """
     if place() is not None:
         raise StartError("a static group cannot be secured: its ranks trust whoever reaches their ports, and one "
                          "process would need the rights of all regions; leave --host torch or --secure out")
+    if not is_installed(COLLECTIVES):
+        raise StartError(lacks(COLLECTIVES))
     path = private.folder(folder) / "brain.json"
     path.write_text(resolved.to_json(), encoding="utf-8")
-    return Workload(GROUP, (sys.executable, "-m", "brain_runtime.static_group", str(path), "--router", router, "--seed",
-                            str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
+    return Workload(GROUP, (sys.executable, "-m", f"{COLLECTIVES}.static_group", str(path), "--router", router,
+                            "--seed", str(seed), "--state-dir", str(state_dir), "--log-dir", str(folder / "logs"),
                             *(() if tick is None else ("--tick", str(tick)))), stop_order=keeper.MOVER, lingers=True)
 
 

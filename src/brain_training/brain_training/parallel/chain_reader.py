@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from brain_regions.language import sizes as z
-from brain_regions.language.definition import Answer
+from brain_training.definitions.language import Answer
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost
 

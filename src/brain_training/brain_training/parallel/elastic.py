@@ -33,7 +33,7 @@ from torch.distributed.elastic.rendezvous import RendezvousClosedError, Rendezvo
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from brain_collectives.torch_private import check_overridden
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 from brain_runtime.run import end_with_parent
 from brain_runtime.run.ending import left_by_signals
 from brain_runtime.run.processes import Processes

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 import torch
 import torch.distributed as dist
 
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 from brain_training.parallel.group import Ranks, leave
 from brain_training.parallel.lost_rank import LostRank, lost
 from brain_training.parallel.plan import PlanError

@@ -12,7 +12,7 @@ import sys
 
 from torch.distributed import TCPStore
 
-from brain_runtime.hosts.torch_store import serve
+from brain_collectives.torch_store import serve
 
 
 def main(argv: list[str]) -> None:

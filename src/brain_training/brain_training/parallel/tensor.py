@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from brain_regions.language.definition import SpikingReader
-from brain_regions.motor.definition import MotorNetwork
+from brain_training.definitions.language import SpikingReader
+from brain_training.definitions.motor import MotorNetwork
 from brain_regions.vision.network import SpikingVision
 from brain_training.parallel.divided import declared
 from brain_training.parallel.gathering import Gathering

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Mapping, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from brain_regions.motor.definition import MotorNetwork
+from brain_training.definitions.motor import MotorNetwork
 from brain_regions.vision.network import SpikingVision
 from brain_training.parallel.gathering import Gathering
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from brain_regions.language import sizes as z
-from brain_regions.language.definition import LAYERS, SpikingReader, _Normal
+from brain_training.definitions.language import LAYERS, SpikingReader, _Normal
 from brain_regions.membranes import decay
 from brain_training.parallel.gathering import Gathering
 from brain_training.parallel.normalization import Place
@@ -24,7 +24,7 @@ from brain_training.parallel.tensor_networks import CLASSIC, Handing, Share, Spl
 
 
 class _SplitContext(torch.autograd.Function):
-    """The recurrent adaptive neurons of :mod:`brain_regions.language.definition`, own columns of them.
+    """The recurrent adaptive neurons of :mod:`brain_training.definitions.language`, own columns of them.
 
     ``x`` is the charge of the own neurons [steps, streams, batch, own] and ``weight`` leads to them [streams, all,
     own]. Gives the spikes of all neurons, [steps, streams, batch, all], once: what each rank does with them all do.

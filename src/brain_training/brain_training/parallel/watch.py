@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from brain_runtime.hosts import torch_store
+from brain_collectives import torch_store
 from brain_runtime.run.ending import left_by_signals
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import GRACE, NEVER, Workload

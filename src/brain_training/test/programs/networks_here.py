@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from brain_regions.language.definition import SpikingReader
-from brain_regions.motor.definition import MotorNetwork
+from brain_training.definitions.language import SpikingReader
+from brain_training.definitions.motor import MotorNetwork
 from brain_regions.vision.network import SpikingVision
 
 NAMES = ("vision", "language", "motor")

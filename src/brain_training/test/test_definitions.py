@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions.language import definition as language
+from brain_training.definitions import language
 from brain_regions.language import network as reader
 from brain_regions.language import weights as language_weights
-from brain_regions.motor import definition as motor
+from brain_training.definitions import motor
 from brain_regions.motor import network as policy
 from brain_regions.motor import weights as motor_weights
 from brain_regions.motor.coding import INPUTS, MODE_AT, STILL

@@ -26,7 +26,7 @@ from typing import Any, Mapping, Sequence
 
 import yaml
 
-from brain_runtime.command import saved
+from brain_eval import saved
 
 TABLES = "tables.yaml"
 REGION = re.compile(r"(<!-- results: (?P<table>[\w-]+)(?: (?P<language>\w+))? -->\n).*?(<!-- end -->)", re.S)

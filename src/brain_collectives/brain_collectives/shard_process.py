@@ -1,35 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shard of a region, number 1 or up: ``python -m brain_runtime.shard_process``; :mod:`.shards` starts it.
+"""A shard of a region, number 1 or up: ``python -m brain_collectives.shard_process``; :mod:`.shards` starts it.
 
 It runs what the region's class names as its split until it is killed, by shard 0 or with it.
 """
 from __future__ import annotations
 
-import os
+import argparse
+import logging
+import signal
+import sys
+from datetime import timedelta
+from typing import Sequence
 
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before numpy or torch are imported: shards share few cores
-
-import argparse  # noqa: E402
-import logging  # noqa: E402
-import signal  # noqa: E402
-import sys  # noqa: E402
-from datetime import timedelta  # noqa: E402
-from typing import Sequence  # noqa: E402
-
-from brain_runtime.hosts import backends, shards  # noqa: E402
-from brain_runtime.contract.declared import DeclaredError, named  # noqa: E402
-from brain_runtime.run.ending import leave  # noqa: E402
-from brain_runtime.hosts.group_error import GroupError, first_line  # noqa: E402
-from brain_wire import safe_text  # noqa: E402
-from brain_wire.logs import survive_full_disk  # noqa: E402
+from brain_runtime.hosts import shards
+from brain_collectives.hosts.torch_exchange import Exchange, meeting
+from brain_runtime.contract.declared import DeclaredError, named
+from brain_runtime.hosts.backends import GroupError, backend, first_line
+from brain_runtime.run.ending import leave
+from brain_wire import safe_text
+from brain_wire.logs import survive_full_disk
 
 log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Works for shard 0 until it is killed; returns the exit status where it cannot."""
-    parser = argparse.ArgumentParser(prog="brain_runtime.shard_process", description="One of the processes of a "
+    parser = argparse.ArgumentParser(prog="brain_collectives.shard_process", description="One of the processes of a "
                                      "region that is spread over several.")
     parser.add_argument("--work", required=True, help="package.module:function")
     parser.add_argument("--name", required=True, help="of the region")
@@ -45,9 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
              "backend": options.backend}
     try:
         work = named(options.work, f"the split of {options.name}")
-        make = backends.backend(options.backend)
-        from brain_runtime.hosts.torch_exchange import Exchange, meeting
-
+        make = backend(options.backend)
         store = meeting(options.store, options.size)
         store.set(f"{options.rank} is here", "")
         group = make(store, options.rank, options.size, timedelta(seconds=shards.FORMING))

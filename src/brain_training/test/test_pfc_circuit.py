@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from brain_regions.azimuth import BINS, direction, wrap
-from brain_regions.circuit_steps import Steps
+from brain_training.circuit_steps import Steps
 from brain_regions.circuits import INPUT, Circuit
 from brain_regions.membranes import ticks
 from brain_regions.pfc import PrefrontalCortex, circuit, decision, heading, memory, polar

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from brain_runtime import interfaces, stubs
+from brain_runtime import interfaces
 from brain_runtime.contract import constants
 from brain_runtime.interfaces import Control, DetectedObject, GoalStatus, Heartbeat, Seek
+from brain_tests import stubs
 from brain_wire.messages import decode, encode, make, message_class
 
 # What people read; a new constant is called by its name, or has a line in constants.OTHERWISE.
@@ -72,7 +73,7 @@ def test_a_name_that_there_is_not():
 
 
 def test_stubs_are_those_of_the_definitions():
-    assert stubs.STUB.read_text(encoding="utf-8") == stubs.stubs(), "run `python -m brain_runtime.stubs`"
+    assert stubs.STUB.read_text(encoding="utf-8") == stubs.stubs(), "run `python -m brain_tests.stubs`"
 
 
 def test_every_class_of_the_stubs_is_there_and_has_what_they_say():

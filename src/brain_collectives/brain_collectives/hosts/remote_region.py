@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from brain_runtime.hosts.bus import BusSubscription
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.host import Arrived
 from brain_runtime.contract.ports import In, Out
 from brain_wire.goals import Goal
 from brain_wire.qos import QoS
 
 if TYPE_CHECKING:
-    from brain_runtime.hosts.torch import TorchHost
+    from brain_collectives.hosts.torch import TorchHost
 
 
 @dataclass

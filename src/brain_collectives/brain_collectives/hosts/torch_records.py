@@ -16,8 +16,8 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from brain_runtime.hosts.group_error import GroupError
-from brain_runtime.hosts.torch_group import Group
+from brain_runtime.hosts.backends import GroupError
+from brain_collectives.hosts.torch_group import Group
 from brain_wire import cdr, messages
 from brain_wire.definitions import Nodetype
 from brain_wire.messages import MessageError

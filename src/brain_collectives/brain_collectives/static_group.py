@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A brain on a static group, that drives a robot: ``python -m brain_runtime.static_group BRAIN.json``.
+"""A brain on a static group, that drives a robot: ``python -m brain_collectives.static_group BRAIN.json``.
 
 BRAIN.json is what ``brain up --host torch --dry-run --json`` prints. By itself this starts one rank for each region and
 is rank 0; under torchrun each of its processes is one rank. The devices of a simulated world are not in the group, nor
@@ -8,36 +8,32 @@ could not start, and starting it again in the same way will not help.
 """
 from __future__ import annotations
 
+import argparse
+import contextlib
+import logging
 import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence
 
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before numpy or torch are imported: ranks share few cores
-
-import argparse  # noqa: E402
-import contextlib  # noqa: E402
-import logging  # noqa: E402
-import sys  # noqa: E402
-from dataclasses import replace  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any, Iterator, Mapping, Sequence  # noqa: E402
-
-from brain_runtime.contract import snapshot  # noqa: E402
-from brain_runtime.run.ending import Ending, leave  # noqa: E402
-from brain_runtime.hosts.group_error import GroupError  # noqa: E402
-from brain_runtime.contract.heartbeat import new_epoch  # noqa: E402
-from brain_runtime.hosts.torch import TorchHost  # noqa: E402
-from brain_runtime.hosts.torch_group import Group  # noqa: E402
-from brain_runtime.hosts.torch_orders import end, obey  # noqa: E402
-from brain_runtime.hosts.torch_snapshot import unpack  # noqa: E402
-from brain_runtime.hosts.zenoh import ZenohHost  # noqa: E402
-from brain_runtime.graph.resolved import Resolved  # noqa: E402
-from brain_runtime.run.keeper import end_with_keeper  # noqa: E402
-from brain_runtime.run.second import LAST_PATIENCE, stand_behind  # noqa: E402
-from brain_runtime.contract.stepper import RegionError  # noqa: E402
-from brain_runtime.hosts.torch_gateway import Gateway  # noqa: E402
-from brain_runtime.hosts.torch_ranks import Ranks  # noqa: E402
-from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, safe_text  # noqa: E402
-from brain_wire.logs import survive_full_disk  # noqa: E402
+from brain_collectives.hosts.torch import TorchHost
+from brain_collectives.hosts.torch_gateway import Gateway
+from brain_collectives.hosts.torch_group import Group
+from brain_collectives.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_snapshot import unpack
+from brain_collectives.torch_process import end, obey
+from brain_runtime.contract import snapshot
+from brain_runtime.contract.heartbeat import new_epoch
+from brain_runtime.contract.stepper import RegionError
+from brain_runtime.graph.resolved import Resolved
+from brain_runtime.hosts.backends import GroupError
+from brain_runtime.hosts.zenoh import ZenohHost
+from brain_runtime.run.ending import Ending, leave
+from brain_runtime.run.keeper import end_with_keeper
+from brain_runtime.run.second import LAST_PATIENCE, stand_behind
+from brain_wire import NameProblem, NoRouter, Session, SessionProblem, open_session, private, safe_text
+from brain_wire.logs import survive_full_disk
 
 TIMEOUT = 5.0       # s that a rank waits for another one, before the group ends
 YOUNG = 1.0         # s; a region that fails so soon after it was restored may fail because of what was restored
@@ -91,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(argv: Sequence[str] | None) -> Any:
-    parser = argparse.ArgumentParser(prog="brain_runtime.static_group", description="A brain on a static group of "
+    parser = argparse.ArgumentParser(prog="brain_collectives.static_group", description="A brain on a static group of "
                                      "torch.distributed, one rank for each region and one for what is outside.")
     parser.add_argument("brain", type=Path, help="what `brain up --host torch --dry-run --json` prints")
     parser.add_argument("--router", help="Zenoh endpoint, as tcp/localhost:7447")

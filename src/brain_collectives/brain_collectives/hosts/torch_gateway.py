@@ -17,9 +17,9 @@ from typing import Any, Callable, Iterator, Mapping
 from brain_runtime.contract import heartbeat, snapshot
 from brain_runtime.hosts import diagnostics
 from brain_runtime.hosts.hosted_region import EVENT_QUALITY, TRANSITION_EVENT
-from brain_runtime.hosts.remote_region import port_of
-from brain_runtime.hosts.torch import TorchHost
-from brain_runtime.hosts.torch_snapshot import pack
+from brain_collectives.hosts.remote_region import port_of
+from brain_collectives.hosts.torch import TorchHost
+from brain_collectives.hosts.torch_snapshot import pack
 from brain_runtime.contract.ports import In, Out
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.contract.snapshot import SnapshotError

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The definition of the motor network, in torch, with gradients, and of its ANN baseline: what is trained.
 
-What a region runs is made of it: :meth:`MotorNetwork.live` gives :mod:`.network`, in NumPy, where the layers are
-described; tests hold both to each other. All tensors are made where the weights or the inputs are.
+What a region runs is made of it: :meth:`MotorNetwork.live` gives :mod:`brain_regions.motor.network`, in NumPy, where
+the layers are described; tests hold both to each other. All tensors are made where the weights or the inputs are.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MotorNetwork(nn.Module):
     Args:
         rng: of the weights before training.
         spiking: leaky integrate-and-fire neurons; else ReLU and no time: the ANN baseline.
-        layers: sizes, as :func:`.network.widened` gives them.
+        layers: sizes, as :func:`brain_regions.motor.network.widened` gives them.
     """
 
     def __init__(self, rng: np.random.Generator, spiking: bool = True, layers: Sequence[int] = live.LAYERS) -> None:

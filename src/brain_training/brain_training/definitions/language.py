@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The definition of the network of language, in torch, with gradients, and of its ANN baseline: what is trained.
 
-What a region runs is made of it: :meth:`SpikingReader.live` gives :mod:`.network`, in NumPy, which says what the layers
-are for; tests hold both to each other. Here sentences are read in batches, layer by layer; only the context, which
-hears itself, goes byte by byte. All tensors are made where the weights or the inputs are.
+What a region runs is made of it: :meth:`SpikingReader.live` gives :mod:`brain_regions.language.network`, in NumPy,
+which says what the layers are for; tests hold both to each other. Here sentences are read in batches, layer by layer;
+only the context, which hears itself, goes byte by byte. All tensors are made where the weights or the inputs are.
 """
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
-from brain_runtime.hosts.group_error import GroupError
-from brain_runtime.hosts import torch_store
-from brain_runtime.hosts import torch_orders
-from brain_runtime.hosts.torch_group import TIMEOUT, Group
+from brain_runtime.hosts.backends import GroupError
+from brain_collectives import torch_store
+from brain_collectives import torch_process
+from brain_collectives.hosts.torch_group import TIMEOUT, Group
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Logs
@@ -48,7 +48,7 @@ class Ranks:
         self._temporary = tempfile.TemporaryDirectory(prefix="brain-ranks-") if folder is None else None
         self._logs = Logs(Path(self._temporary.name) if self._temporary is not None else folder or Path(), complain)
         self._store, size = torch_store.serve(timeout=timedelta(seconds=timeout)), count + 1
-        argv = sys.executable, "-m", "brain_runtime.torch_process", "--timeout", str(timeout)
+        argv = sys.executable, "-m", "brain_collectives.torch_process", "--timeout", str(timeout)
         self._children = Processes(
             [Workload(f"rank{rank}", argv, {"RANK": str(rank), "LOCAL_RANK": str(rank)}, restart=NEVER)
              for rank in range(1, size)], self._logs, log="ranks", environment={
@@ -100,7 +100,7 @@ class Ranks:
         """Ends all ranks: by a word, or by force where that is not enough."""
         if not kill and hasattr(self, "group"):
             with suppress(GroupError):
-                torch_orders.end(self.group)
+                torch_process.end(self.group)
             self._children.wait(SOON)
         self._children.end(0.0)
         if hasattr(self, "group"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs of the messages for type checkers: ``interface_types.pyi``, made from the definitions of brain_interfaces.
 
-``python -m brain_runtime.stubs`` writes it, after a change of a ``.msg`` or ``.action`` file.
+``python -m brain_tests.stubs`` writes it, after a change of a ``.msg`` or ``.action`` file.
 """
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from brain_runtime import interfaces
 from brain_runtime.interfaces import PACKAGE, PARTS
 from brain_wire.cdr import FORMATS
 from brain_wire.definitions import Nodetype, definition_files
 from brain_wire.messages import fields_of, message_class
 
-STUB = Path(__file__).with_name("interface_types.pyi")
+STUB = Path(interfaces.__file__).with_name("interface_types.pyi")
 WIDTH = 120
 HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
-# Made by `python -m brain_runtime.stubs` from the definitions of brain_interfaces; a test compares.
+# Made by `python -m brain_tests.stubs` from the definitions of brain_interfaces; a test compares.
 # ruff: noqa: A002 (a field is called as it is)
 from typing import ClassVar, Final, type_check_only
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from brain_runtime.contract.copies import OTHER_SIZES, Copies, limited_log
 from brain_runtime.contract.declared import DeclaredError
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.hosted_region import HostedRegion
 from brain_runtime.hosts.schedule import LocalSchedule
-from brain_runtime.hosts.torch_exchange import LARGEST
-from brain_runtime.hosts.torch_group import Group
+from brain_collectives.hosts.torch_exchange import LARGEST
+from brain_collectives.hosts.torch_group import Group
 from brain_runtime.contract.region import Region
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ instant. Rank 0 has no region: it is outside, gives the others the time and what
 it listens to. Rank n has the n-th region.
 
 Every rank works through the same schedule (:mod:`brain_runtime.hosts.schedule`), its own region in it and a stand-in
-for each other (:mod:`brain_runtime.hosts.remote_region`). So all of them know, without a word, whose step is next, and
-what comes out is what LocalHost computes, to the bit. What rank 0 is asked for, all ranks do (:func:`everywhere`).
+for each other (:mod:`.remote_region`). So all of them know, without a word, whose step is next, and what comes out is
+what LocalHost computes, to the bit. What rank 0 is asked for, all ranks do (:func:`everywhere`).
 
 Nobody joins, nobody leaves, and no region is started again: the first rank that ends takes all others down.
 """
@@ -29,15 +29,15 @@ from brain_runtime.contract.region import Region
 from brain_runtime.contract.stepper import RegionError
 from brain_runtime.graph.resolved import Resolved, ResolvedRegion
 from brain_runtime.hosts.bus import Bus
-from brain_runtime.hosts.group_error import GroupError
+from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.hosted_region import TRANSITION_EVENT
 from brain_runtime.hosts.local import LocalRegion, LockstepHost
-from brain_runtime.hosts.remote_region import RemoteRegion, agree, card
+from brain_collectives.hosts.remote_region import RemoteRegion, agree, card
 from brain_runtime.hosts.shards import code_hash
-from brain_runtime.hosts.torch_copies import TorchCopies
-from brain_runtime.hosts.torch_group import Group
-from brain_runtime.hosts.torch_records import Records, Standing, Topics
-from brain_runtime.hosts.torch_snapshot import restored
+from brain_collectives.hosts.torch_copies import TorchCopies
+from brain_collectives.hosts.torch_group import Group
+from brain_collectives.hosts.torch_records import Records, Standing, Topics
+from brain_collectives.hosts.torch_snapshot import restored
 from brain_wire import messages, parameter_services
 from brain_wire.goals import Act, Goal, News, Status
 from brain_wire.services import service_type
@@ -129,7 +129,8 @@ class TorchHost(LockstepHost["TorchRegion | RemoteRegion"]):
     """One rank of a brain: rank 0 makes it and drives it; the others make theirs when they are told.
 
     Args:
-        group: of all ranks; the others are in :func:`.torch_orders.obey`. Its size is one more than there are regions.
+        group: of all ranks; the others are in :func:`brain_collectives.torch_process.obey`. Its size is one more than
+            there are regions.
         resolved: what runs.
         seed: of all random streams.
         manual: the regions wait to be configured and activated by their services.

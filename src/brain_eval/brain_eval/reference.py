@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
-from brain.words import words_lines
+from brain_regions.language import words_english, words_japanese
+from brain_regions.language.lexicon import (
+    COLOR_BLUE, COLOR_GREEN, COLOR_RED, COLOR_YELLOW, SHAPE_BALL, SHAPE_BOX, SHAPE_CYLINDER)
 from brain_runtime import interfaces
 from brain_runtime.contract import heartbeat
 from brain_runtime.hosts import diagnostics
@@ -28,6 +30,8 @@ from brain_wire.services import action_type, service_type
 
 MADE = "<!-- Written by `brain docs` from the code. Change the code, then run it again. -->"
 KINDS = ("msg", "srv", "action")
+COLORS = {COLOR_RED: "red", COLOR_GREEN: "green", COLOR_BLUE: "blue", COLOR_YELLOW: "yellow"}
+SHAPES = {SHAPE_BALL: "ball", SHAPE_BOX: "box", SHAPE_CYLINDER: "cylinder"}
 OF_EVERY_REGION = (heartbeat.PORT, Out(diagnostics.TOPIC.strip("/"), diagnostics.TYPE, diagnostics.QUALITY))
 
 
@@ -273,3 +277,32 @@ def launch_page() -> str:
          if len(files) > len(takers) > len(files) / 2 else ", ".join(takers))
         for (name, argument), takers in sorted(rows.items(), key=lambda item: list(item[0][0]))])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _listed(*texts: str) -> str:
+    return ", ".join(dict.fromkeys(word for text in texts if text for word in text.split("|")))
+
+
+def words_lines() -> list[str]:
+    """Lines of the page, without what stands above."""
+    lines = ["# Words", "",
+             "The colors and shapes that [language](../regions.md#language) knows, and what else they may be called. "
+             "English nouns stand in the plural, too. Each Japanese root of a color also makes 赤い, 赤色, 赤くて, "
+             "赤っぽい and 赤系; katakana, hiragana and half width are the same. A color or a shape that is not here "
+             "is not understood.", "",
+             "## Colors", "", "| color | English | Japanese, roots | Japanese, words |", "|---|---|---|---|"]
+    lines += [f"| {name} | {_listed(words_english.COLORS[number])} | {_listed(words_japanese.COLORS[number])} | "
+              f"{_listed(words_japanese.COLOR_WORDS[number])} |" for number, name in COLORS.items()]
+    lines += ["", "## Shapes", "", "| shape | English | English, adjectives | Japanese | Japanese, adjectives |",
+              "|---|---|---|---|---|"]
+    lines += [f"| {name} | {_listed(words_english.NOUNS[number])} | {_listed(words_english.HINTS[number])} | "
+              f"{_listed(words_japanese.NOUNS[number])} | {_listed(words_japanese.HINTS[number])} |"
+              for number, name in SHAPES.items()]
+    lines += ["", "## Colors that no object has", "",
+              "They are known for what they are, and a sentence that asks for one is not understood.", "",
+              f"- English: {_listed(words_english.OTHER_COLORS)}",
+              f"- Japanese: {_listed(words_japanese.OTHER_COLORS)}"]
+    return lines

@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from brain_runtime.hosts.group_error import GroupError, first_line
-from brain_runtime.hosts.torch_exchange import PointToPoint
+from brain_runtime.hosts.backends import GroupError, first_line
+from brain_collectives.hosts.torch_exchange import PointToPoint
 
 TIMEOUT = 60.0      # s that a rank waits for another one
 FORMING = 180.0     # s that it does while others still import torch, or configure their regions

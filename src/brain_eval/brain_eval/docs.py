@@ -22,8 +22,8 @@ def docs(out: Annotated[Path, typer.Option(help="Folder of the pages.")] = REFER
     The reference is topics, ports, parameters, messages, launch arguments and words. The tables are those of README.md
     and docs/*.md in this folder; with --out they are left alone.
     """
-    from brain import tables
-    from brain.reference import pages
+    from brain_eval import tables
+    from brain_eval.reference import pages
     from brain_runtime.graph import GraphError
     from brain_wire.parameters import ParameterError
     from brain_runtime.hosts.ros_args import RosArgsError
