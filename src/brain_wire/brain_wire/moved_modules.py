@@ -25,6 +25,7 @@ MOVED = {
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_collectives.checks.launch": "brain_training.collective_ranks",
     "brain_training.at_once": "brain_training.process_pool",
+    "brain_edge.checks": "brain_cloud.checks",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
     "brain_runtime.ticks": "brain_runtime.hosts.torch_gateway",
     "brain_runtime.hosts.ticks": "brain_runtime.hosts.torch_gateway",

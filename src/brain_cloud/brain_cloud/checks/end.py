@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a link as a process that only counts: ``python -m brain_edge.checks.end ROLE FOLDER PORT``.
+"""One end of a link as a process that only counts: ``python -m brain_cloud.checks.end ROLE FOLDER PORT``.
 
 It reads from standard input how many messages of each stream there are to be, as ``{"a": 100}`` in a line, makes those
 that are missing, and says on standard output what it accepted and how much waits. What arrives it writes into a table
