@@ -2,14 +2,12 @@
 """``brain fleet second``: a robot's vision asks the cloud's large network about hard pictures."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure, become
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
 
@@ -30,10 +28,5 @@ def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The
     """
     use_domain(domain)
     use_security(brain_secure)
-    words = [sys.executable, "-m", "brain_edge.processes.run_second", "--name", name, "--folder",
-             str(folder.expanduser().absolute()), "--deadline", str(deadline)]
-    for option, value in (("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
-                          ("--secure", None if secure is None else secure.expanduser().absolute())):
-        if value is not None:
-            words += [option, str(value)]
-    os.execv(sys.executable, words)
+    become("brain_edge.processes.run_second", name=name, folder=folder, deadline=deadline, cloud=cloud, router=router,
+           namespace=namespace or None, secure=secure)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from brain_edge.messages.history import REMEDY
 from brain_edge.processes.alone import duration
-from brain_wire.safe_text import quoted
 
 _STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
            "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
@@ -79,26 +78,3 @@ def here_table(found: Mapping[str, Any]) -> Any:
         link = "with its cloud" if alone is None else f"without its cloud for {duration(alone)}"
     head = f"{found['robot']}: {link}; version {found['version']}; {found['waiting']} messages wait"
     return Group(Text(head), resources_table([{"robot": found["robot"], **one} for one in found["resources"]]))
-
-
-def learning_table(found: Mapping[str, Any]) -> Any:
-    """The open round in a line, and the newest rounds below it."""
-    one = found["learning"]
-    if one is None:
-        return Text("nothing is learned together; start the cloud with `brain cloud --learn PLAN`")
-    head = f"{one['name']}: {one['learner']} by {one['strategy']}, {one['version']} of {one['rounds']} rounds done"
-    if not one["over"]:
-        left = "waits for a robot" if one["left_s"] is None else f"{duration(one['left_s'])} left"
-        head += f"; round {one['round']}: {left}, {len(one['answered'])} have answered"
-        if one["missing"]:
-            head += f", missing {', '.join(one['missing'][:8])}"
-    if "privacy" in one:
-        head += f"; epsilon {one['privacy']['epsilon']:.2f} at delta {one['privacy']['delta']:g}"
-    table = new_table("round", "ended", "lasted", "robots", "missing", "refused, declined, left out")
-    for entry in one["history"][-10:]:
-        table.add_row(str(entry["round"]), entry["ended"], f"{entry['lasted_s']:.1f} s",
-                      ", ".join(entry["robots"]) or "nobody", ", ".join(entry["missing"]),
-                      "; ".join([*(f"{robot}: {quoted(why)}" for part in ("refused", "declined")
-                                   for robot, why in entry.get(part, {}).items()),
-                                 *(f"{robot}: left out, since it was late" for robot in entry.get("left_out", ()))]))
-    return Group(Text(head), table) if one["history"] else Text(head)
