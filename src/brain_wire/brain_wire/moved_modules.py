@@ -26,6 +26,10 @@ MOVED = {
     "brain_collectives.checks.launch": "brain_training.collective_ranks",
     "brain_training.at_once": "brain_training.process_pool",
     "brain_edge.checks": "brain_cloud.checks",
+    "brain_edge.devices.device_orders": "brain_cloud.state.device_orders",
+    **{f"brain_edge.devices.{old}": f"brain_edge.devices.{new}" for old, new in (
+        ("alone", "files"), ("fields", "payloads"), ("names", "models"))},
+    "brain_edge.programs.file": "brain_edge.owners_file",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
     "brain_runtime.ticks": "brain_runtime.hosts.torch_gateway",
     "brain_runtime.hosts.ticks": "brain_runtime.hosts.torch_gateway",

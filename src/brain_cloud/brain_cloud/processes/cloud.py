@@ -13,11 +13,11 @@ import zenoh
 from zenoh.handlers import Callback
 
 from brain_cloud.blobs.serving import Serving
+from brain_cloud.enrolment import versions
 from brain_cloud.models.registry import Registry
 from brain_cloud.models.rollouts import Rollouts
 from brain_cloud.state.desired import FROM_CLOUD, Desired, hear
 from brain_edge.blobs.carry import MODELS
-from brain_edge.enrolment import versions
 from brain_edge.messages import history
 from brain_edge.messages.delivery_counters import DeliveryCounters
 from brain_edge.messages.inbox import Message

@@ -19,7 +19,7 @@ from typing import Any, Mapping
 from brain_edge.devices import values
 from brain_edge.devices.models import Device
 from brain_edge.devices.twin import Twin, date
-from brain_edge.devices.twin_form import STATES, TWIN
+from brain_edge.devices.twin_form import STATES, TWIN, shown
 from brain_edge.schema import FormProblem, check, check_plain
 from brain_runtime.run.lines import Lie, Lines, Talk
 from brain_runtime.run.loop import Loop
@@ -182,6 +182,12 @@ class DeviceManager:
         self._woken = True
         self._loop.wake()
 
+    def look(self, wait: float = 0.0) -> dict[str, Any]:
+        """All devices, as they are shown, after a round of up to ``wait`` s."""
+        self.round(wait)
+        return {"devices": [shown("", name, one.device.spec, self.status(name), True)
+                            for name, one in self._kept.items()]}
+
     def stop(self) -> None:
         """Ends all drivers, and then returns."""
         self._loop.stop()
@@ -192,13 +198,16 @@ class DeviceManager:
         """The twins by device, as they are told."""
         return {name: one.shown(time.monotonic()) for name, one in self._kept.items()}
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Status of a device, as it is reported: its twin, or why its driver refuses it as it is described."""
+        one = self._kept[name]
+        if one.refused is not None:
+            return {"state": "refused", "why": one.refused[:500]}
+        return {"state": "applied", "twin": one.shown(time.monotonic())}
+
     def waits(self, device: str, name: str) -> str | None:
         """Returns why a property is not as desired; None where it is."""
         return self._kept[device].waits_for(name)
-
-    def refused(self, device: str) -> str | None:
-        """Returns why a driver refuses a device as it is described; None where it does not."""
-        return self._kept[device].refused
 
     def round(self, wait: float) -> None:
         """Looks after everything once, and then for ``wait`` s, or until it is woken."""

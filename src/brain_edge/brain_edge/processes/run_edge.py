@@ -18,16 +18,14 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_edge.devices.owned_files import read_files  # noqa: E402
 from brain_edge.enrolment.names import FILE  # noqa: E402
 from brain_edge.messages.outbox import Limits  # noqa: E402
 from brain_edge.models.model_cache import QUOTA  # noqa: E402
 from brain_edge.monitoring.edge_figures import EdgeFigures  # noqa: E402
-from brain_edge.owners_file import OwnersFileProblem  # noqa: E402
+from brain_edge.owners_file import OwnersFileProblem, read_files, read_programs  # noqa: E402
 from brain_edge.processes.edge import Edge  # noqa: E402
 from brain_edge.processes.identity import begun, check_credentials, cloud_at  # noqa: E402
 from brain_edge.processes.settings import TOKEN_VARIABLE, software  # noqa: E402
-from brain_edge.programs.file import read_programs  # noqa: E402
 from brain_edge.reading import Reading  # noqa: E402
 from brain_edge.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402

@@ -11,8 +11,10 @@ from rich.text import Text
 from brain_edge.messages.history import REMEDY
 from brain_edge.processes.alone import duration
 
-_STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
-           "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
+_STYLES = {**dict.fromkeys(("connected", "applied", "ok", "online"), "green"),
+           **dict.fromkeys(("away", "waiting", "ordered", "starting", "stale"), "yellow"),
+           **dict.fromkeys(("apart", "revoked", "refused", "offline", "invalid", "out of limits"), "red"),
+           **dict.fromkeys(("kept", "unknown"), "dim")}
 
 
 def new_table(*columns: str) -> Table:
@@ -23,7 +25,8 @@ def new_table(*columns: str) -> Table:
     return table
 
 
-def _state(state: str) -> Text:
+def state_text(state: str) -> Text:
+    """A state of a robot, a resource or a property, in its colour."""
     return Text(state, _STYLES.get(state, ""))
 
 
@@ -39,7 +42,7 @@ def robots_table(found: Mapping[str, Any]) -> Any:
     for one in found["robots"]:
         heard = "never" if one["heard_s"] is None else f"{duration(one['heard_s'])} ago"
         counts = ", ".join(f"{count} {state}" for state, count in sorted(one["resources"].items())) or "none"
-        table.add_row(one["robot"], _state(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
+        table.add_row(one["robot"], state_text(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
                       one["software"] or "")
     reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
                for one in found["robots"] if one["apart"]]
@@ -53,7 +56,7 @@ def resources_table(resources: Any) -> Table:
     """Each resource of each robot in a line."""
     table = new_table("kind", "name", "robot", "version", "state", "why")
     for one in resources:
-        table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), _state(one["state"]),
+        table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), state_text(one["state"]),
                       one.get("why", ""))
     return table
 
