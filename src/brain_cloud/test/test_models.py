@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_cloud.models.registry import Registry
 from brain_edge.blobs.store import PIECE, NoRoom, digest_of
-from brain_edge.models.model_cache import Loaded, ModelCache
+from brain_edge.models.model_cache import ModelCache
 from brain_edge.models.model_file import ModelProblem, read_model
-from brain_edge.models.model_signature import read_statement, state
+from brain_cloud.models.signing import state
+from brain_edge.models.model_signature import read_statement
 from brain_edge.processes.settings import ZENOH
 from brain_edge.store import Store
 from brain_security.signing import authority_of
@@ -113,8 +114,7 @@ def test_old_models_are_let_go_of_but_never_what_is_or_was_in_use(tmp_path):
             cache.take(digests[-1], "motor", len(data), "")
         before, current = digests[1:]
         with store.change() as db:
-            for digest in (before, current):
-                Loaded(db).set("motor", digest, "")
+            db.execute("INSERT INTO loaded VALUES ('motor', ?, ?, '', NULL, '')", (current, before))
         new, wanted = "sha256:" + "c" * 64, "sha256:" + "d" * 64
         cache.make_room(new, 400, [])
         assert all(map(cache.path, digests))        # there is room

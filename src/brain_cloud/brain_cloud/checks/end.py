@@ -19,6 +19,7 @@ from typing import Any
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_cloud.enrolment import admission
 from brain_edge.messages import history
 from brain_edge.messages.history import Standing
 from brain_edge.messages.inbox import Message
@@ -60,7 +61,7 @@ class End:
             for table in TABLES:
                 db.execute(table)
         self.sender = Sender(session, store, self.outbox, founds=role == CLOUD)
-        standing = history.admit if role == CLOUD else self._standing
+        standing = admission.admit if role == CLOUD else self._standing
         key = up(ROBOT) if role == CLOUD else down(ROBOT)
         Receiver(session, key, store, Desk(lambda _: self.peer, standing, self._arrive))
         self.sender.serve(self.peer, down(ROBOT) if role == CLOUD else up(ROBOT), 1.0)

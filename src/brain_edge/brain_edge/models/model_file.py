@@ -2,9 +2,8 @@
 """A model's file: safetensors, known by the SHA-256 of its bytes. Its header is checked, its numbers are not read."""
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -66,8 +65,3 @@ def check_model(path: Path) -> tuple[int, dict[str, str]]:
             return size, opened.metadata() or {}
     except SafetensorError as problem:
         raise ModelProblem(f"{path} is torn, or no safetensors file: {line(problem, 300)}") from None
-
-
-def json_text(value: Any) -> str:
-    """Plain values as text that is the same whenever they are."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure, Metrics, become
+from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, Metrics, become
 from brain_edge.processes.settings import TOKEN_VARIABLE
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
@@ -35,9 +35,7 @@ def edge(cloud: CloudAt = None,
              "--device-files", metavar="FILE", help="Files that orders may name for this robot's devices, as "
              "passwords: a name with a path and hosts each. Default: none.")] = None,
          router: Router = None,
-         brain_secure: Annotated[Path | None, typer.Option(
-             "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-             "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
+         brain_secure: BrainSecure = None,
          domain: Domain = None, namespace: Namespace = "", metrics: Metrics = None) -> None:
     """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
 
