@@ -26,7 +26,7 @@ from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import Event, Restart, Workload
 from brain_wire import safe_text
 from brain_wire.backoff import Backoff
-from brain_wire.logs import Logs
+from brain_wire.logs import Through
 from brain_wire.rate_limited_log import RateLimitedLog
 
 LEAVING = 3.0       # s that a driver gets to close
@@ -43,15 +43,13 @@ log = logging.getLogger("brain.devices")
 limited_log = RateLimitedLog(log)
 
 
-class Printed(Logs):
+class Printed(Through):
     """Prints of drivers: into the log, a line every few seconds; the last of each is kept."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._ends: dict[str, int] = {}
         self._last: dict[str, bytes] = {}
-
-    def add(self, name: str, text: str) -> None:
-        """Nothing: what is told of processes is told elsewhere too."""
 
     def output(self, name: str) -> Any:
         """Opens what a driver prints to."""
