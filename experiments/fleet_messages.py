@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_edge.checks import ordeal
+from brain_cloud.checks import ordeal
 from brain_eval.bench.experiment import Experiment
 
 

@@ -92,10 +92,12 @@ MODULES = {
     "inbox": Module(("brain_runtime/brain_runtime/contract/inbox.py",),
                     (RUNTIME + "inbox.py", RUNTIME + "local_host.py")),
     "goals": Module(("brain_regions/brain_regions/goals.py",), (PAGES, REGIONS + "goals.py")),
-    "fleet messages": Module(("brain_edge/brain_edge/messages/*.py",), (
-        *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox", "receiver")),
-        *(CLOUD + f"{name}.py" for name in ("admission", "sender", "deliveries", "versions", "epochs", "full_disk",
-                                            "slow_relay", "attackers"))), marks="not alone and not extended"),
+    "fleet messages": Module((
+        "brain_edge/brain_edge/messages/*.py", "brain_cloud/brain_cloud/enrolment/admission.py"), (
+        *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox")),
+        *(CLOUD + f"{name}.py" for name in ("admission", "receiver", "sender", "deliveries", "versions", "epochs",
+                                            "full_disk", "slow_relay", "attackers"))),
+        marks="not alone and not extended"),
     "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_edge/brain_edge/federated/*.py",
                          "brain_training/brain_training/federated.py"), (
         CLOUD + "strategies.py", TRAINING + "federated.py", CLOUD + "rounds.py", CLOUD + "learning.py"),

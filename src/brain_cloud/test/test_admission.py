@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from brain_edge.messages import history, installation as installations
+from brain_cloud.enrolment import admission
+from brain_cloud.enrolment.admission import accept, admit
+from brain_edge.messages import installation as installations
 from brain_edge.messages.envelope import Answer, Request
-from brain_edge.messages.history import Standing, accept, admit, adopt, named, read, set_apart
+from brain_edge.messages.history import Standing, adopt, named, read, set_apart
 from brain_edge.messages.installation import disk, installation
 from brain_edge.messages.outbox import Limits, Outbox, Stream
 from brain_edge.schema import FormProblem
@@ -64,7 +66,7 @@ def test_who_has_an_epoch_of_another_cloud_is_set_apart(cloud):
 
 
 def test_a_cloud_that_is_full_goes_on_with_those_that_it_knows(cloud, monkeypatch):
-    monkeypatch.setattr(history, "MOST", 1)
+    monkeypatch.setattr(admission, "MOST", 1)
     mine = taken_in(cloud)
     standing = ask(cloud, replace(FIRST, sender="robot2"))
     assert standing == Standing(None, apart="this cloud knows 1 robots already, and takes no more in")

@@ -50,10 +50,10 @@ def test_text_that_takes_long_to_read_is_refused_before_it_is_read(monkeypatch):
 
 
 @pytest.mark.parametrize("case", [
-    ("F32", [2**62] * 100_000, "has 100000 dimensions, and at most 64"), ("F32", [2**62] * 64, "another size"),
-    ("F32", [0] + [2**62] * 64, "65 dimensions"), (["F32"], [2], "no tensor"), ("F32", {}, "no tensor"),
-    ("F32", "", "no tensor"), ("F32", [2.0], "no tensor"), ("F32", [True, 2], "no tensor"),
-    ("F32", [1] * 300_000, "more than 200000 values")], ids=range(9))
+    ("F32", [2**62] * 100_000, "overflow"), ("F32", [2**62] * 64, "overflow"), ("F32", [0] + [2**62] * 64, "invalid"),
+    (["F32"], [2], "invalid"), ("F32", {}, "invalid"), ("F32", "", "invalid"), ("F32", [2.0], "invalid"),
+    ("F32", [True, 2], "invalid"), ("F32", [2, *[1] * 300_000], "has 300001 dimensions, and at most 64 are taken")],
+                         ids=range(9))
 def test_a_header_s_shape_is_bounded_before_it_is_multiplied(case, tmp_path):
     dtype, shape, why = case
     path = tmp_path / "w.safetensors"

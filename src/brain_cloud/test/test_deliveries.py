@@ -12,7 +12,7 @@ import pytest
 import zenoh
 
 from brain_cloud.processes.cloud import Cloud
-from brain_edge.checks import ordeal
+from brain_cloud.checks import ordeal
 from brain_edge.messages import envelope
 from brain_edge.messages.envelope import Entry, Portion, Position, Request
 from brain_edge.messages.outbox import Outbox

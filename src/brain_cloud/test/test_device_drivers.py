@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from brain_edge.devices.alone import Alone, read_devices
+from brain_edge.devices.device_manager import DeviceManager
+from brain_edge.devices.files import read_devices
 from brain_edge.state.brain import Brain, Never
 from brain_runtime.interfaces import Heartbeat
 from brain_wire import Node, messages, open_node, open_session
@@ -56,21 +57,22 @@ def run(tmp_path, until):
     def begin(text, router=None, settings=()):
         path = tmp_path / "devices.yaml"
         path.write_text(text)
-        alone = Alone(read_devices(path, list(settings)), router, "")
-        opened.append(alone.__enter__())
+        told = read_devices(path, list(settings))
+        opened.append(manager := DeviceManager(router, "", files=None))
+        manager.want(told.devices, told.desired)
 
         def look(name, device=0):
-            return alone.look()["devices"][device]["properties"].get(name, {})
+            return manager.look()["devices"][device]["properties"].get(name, {})
 
         def becomes(name, device=0, **wanted):
             return until(lambda: look(name, device).items() >= wanted.items() and look(name, device),
-                         lambda: (wanted, alone.look()))
+                         lambda: (wanted, manager.look()))
 
         return look, becomes
 
     yield begin
-    for alone in opened:
-        alone.__exit__()
+    for manager in opened:
+        manager.stop()
 
 
 def listens(port):

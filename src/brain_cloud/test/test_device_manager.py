@@ -73,7 +73,7 @@ def test_a_driver_that_dies_hangs_or_lies_changes_nothing_else(manager, until):
 
     until(all_seen, lambda: (waiting, {name: heat(name) for name in waiting}))
     assert known.twins()["hangs"]["properties"]["heat"]["value"] == 2.0     # the last good one, with its date
-    assert "is no class that inherits" in until(lambda: known.twins() and known.refused("none-such"))
+    assert "is no class that inherits" in until(lambda: known.twins() and known.status("none-such").get("why"))
     check_plain(known.twins())
     # All the while nothing happened to the one that is well: it is the process that it was from the first.
     well = until(lambda: known.twins()["well"]["properties"]["pid"]["state"] == "ok" and known.twins()["well"])

@@ -12,9 +12,8 @@ import pytest
 from ovens import Manager
 
 from brain_edge.devices.models import read_device, read_model
-from brain_edge.devices.owned_files import read_files
 from brain_edge.devices.reserved import Topics
-from brain_edge.owners_file import OwnersFileProblem
+from brain_edge.owners_file import OwnersFileProblem, read_files
 from brain_wire import open_node, open_session
 from brain_wire.router import Router, free_port
 
@@ -93,9 +92,9 @@ def test_goals_are_neither_spoken_nor_heard_under_any_name(port, run, until):
                 "@ros2_lv/**", lambda sample: topics.append(str(sample.key_expr)), history=True)
             manager = run([*refused, well], {one.name: {"say": GOAL if one.name != "released" else True}
                                              for one in [*refused, well]}, {}, router, space)
-            told = {}
+            told, why = {}, lambda name: manager.status(name).get("why")
             until(lambda: manager.twins() and told.update({
-                one.name: manager.refused(one.name) for one in refused if manager.refused(one.name)})
+                one.name: why(one.name) for one in refused if why(one.name)})
                     or len(told) == len(refused), lambda: told)
             until(lambda: manager.twins() and any("/lamp/set/" in key for key in said), lambda: manager.twins())
             heard = [key for key in said if "String_" in key or "Bool_" in key]
@@ -147,9 +146,9 @@ def test_an_order_uses_the_files_that_the_owner_named_and_sends_them_where_they_
                    "in-the-clear": ({"password_file": "by-tls"}, "by TLS only")}
         manager = run([client("well", password_file="broker"), *(client(n, **s) for n, (s, _) in refused.items())], {},
                       read_files(about))
-        told = {}
+        told, why = {}, lambda name: manager.status(name).get("why")
         until(lambda: manager.twins() and told.update({
-            name: manager.refused(name) for name in refused if manager.refused(name)}) or len(told) == len(refused),
+            name: why(name) for name in refused if why(name)}) or len(told) == len(refused),
               lambda: (told, manager.twins()))
         assert {name: why for name, why in told.items() if refused[name][1] not in why} == {}
         until(lambda: manager.twins() and any(b"opensesame" in one for one in heard), lambda: (heard, manager.twins()))

@@ -14,10 +14,10 @@ from ovens import MODEL, device
 from brain_edge.devices import payloads, values
 from brain_edge.devices.device_manager import Kept
 from brain_edge.devices.features import features_of
-from brain_edge.devices.fields import PATH
 from brain_edge.devices.files import described
-from brain_edge.devices.models import Mapped, Property, read_device, read_model
-from brain_edge.devices.protocols import check_device, find
+from brain_edge.devices.models import Device, Mapped, Property, read_device, read_model
+from brain_edge.devices.payloads import PATH
+from brain_edge.devices.protocols import checked, find
 from brain_edge.devices.reserved import HEARD, check_heard, check_key, check_said
 from brain_edge.devices.twin import Twin
 from brain_edge.devices.twin_form import TWIN
@@ -144,8 +144,8 @@ def test_what_cannot_be_meant_so_is_refused_by_name():
     for name, (spec, why) in WRONG_DEVICES.items():
         wrong[name] = why, told(lambda: read_device("oven", spec, read_model(MODEL)))
     for name, (protocol, settings, visitor, why) in WRONG_VISITORS.items():
-        wrong[name] = why, told(lambda: check_device(find(protocol, named=True), settings, {"heat": visitor},
-                                                     {"heat": True}, named=True))
+        oven = Device("oven", "oven", protocol, settings, {"heat": Mapped(HEAT, visitor)})
+        wrong[name] = why, told(lambda: checked(oven, named=True))
     wrong = {name: line for name, (why, line) in wrong.items() if why not in line or "\n" in line}
     assert wrong == {}
     assert read_device("oven", changed(DEVICE, features=FEATURES), read_model(MODEL)).features.patches[0].end == 100
@@ -222,10 +222,9 @@ def test_what_is_scaled_comes_back_as_it_was():
     assert round(values.written(oven, 21.5)) == 215
     assert values.same(oven, values.read(oven, round(values.written(oven, 21.54))), 21.54)
     assert not values.same(oven, 21.6, 21.5)
-    wants = [(None, 1, "has no property"), (Property("p", "float"), 1, "ReadOnly"), (HEAT, 101, "more than the max")]
-    for known, value, why in wants:
+    for name, value, why in [("hat", 1, "has no property"), ("pid", 1, "ReadOnly"), ("heat", 101, "more than the max")]:
         with pytest.raises(values.Misfit, match=why):
-            values.settable(known, "oven", "heat", value)
+            values.settable(device(heat={}, pid={}), name, value)
 
 
 def test_no_topic_of_the_brains_may_be_said():

@@ -24,7 +24,7 @@ from brain_cloud.federated.plan import plan
 from brain_cloud.federated.rounds import Rounds
 from brain_edge.blobs import carry
 from brain_edge.blobs.store import PIECE, Blobs
-from brain_edge.checks.relay import Relay
+from brain_cloud.placement.relay import Relay
 from brain_edge.federated import participant, round_messages
 from brain_edge.federated.learner import LearnerProblem, make
 from brain_edge.federated.participant import Made, Participant, Turned
@@ -392,7 +392,7 @@ def asking(*heads: dict[str, Any]) -> Participant:
 
 def test_a_robot_asks_a_cloud_that_can_say_nothing_yet_after_the_wait_that_it_told(monkeypatch):
     waits: list[float] = []
-    monkeypatch.setattr(participant, "_rest", lambda stop, seconds: waits.append(seconds))
+    monkeypatch.setattr(participant, "rest", lambda seconds, going: waits.append(seconds))
     made = Made({"run": "a", "round": 3, "version": 2, "size": 0}, {}, 7, {})
     for taken in (True, False):
         robot = asking({"wait_s": 2.5}, {"wait_s": 4.0}, {"taken": taken})

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from brain_edge.owners_file import OwnersFileProblem
-from brain_edge.programs.file import read_programs
+from brain_edge.owners_file import OwnersFileProblem, read_programs
 from brain_edge.programs.program_manager import DONE, RESTART, RUNS, how_it_is
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.tree import Below, base_env

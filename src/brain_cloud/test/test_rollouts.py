@@ -22,7 +22,7 @@ from brain_cloud.state.desired import FROM_CLOUD, Desired, hear
 from brain_edge.messages.inbox import Message
 from brain_edge.messages.outbox import Outbox
 from brain_edge.models.model_file import ModelProblem
-from brain_edge.models.model_signature import state
+from brain_cloud.models.signing import state
 from brain_edge.store import Store
 from brain_regions.motor import weights
 from brain_wire.router import free_port

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from brain_edge.enrolment import versions
+from brain_cloud.enrolment import versions
+from brain_edge.enrolment.versions import FORM, own
 from brain_edge.messages import envelope
 from brain_edge.messages.envelope import Answer, Request
 from brain_edge.processes.asking import NoCloud
@@ -85,11 +86,11 @@ def test_a_format_is_one_that_both_know(monkeypatch):
 
 
 def test_what_a_robot_says_of_itself_fits_its_own_form():
-    knows = versions.own("1.2.3")
-    check(knows, versions.FORM)
+    knows = own("1.2.3")
+    check(knows, FORM)
     assert "values" in knows["kinds"]["Parameters"]["fields"] and knows["kinds"]["Region"]["effect"]
     assert versions.lacks("robot1", knows, "1.2.3") == []
     assert versions.cannot("robot1", versions.FIRST, "Parameters", {"region": "a", "values": {"b": 1}}) is None
     for bad in ({**knows, "can": ["\x1b[31m"]}, {**knows, "software": "a\nb"}, {**knows, "kinds": {"A": {}}}):
         with pytest.raises(FormProblem):
-            check(bad, versions.FORM)
+            check(bad, FORM)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 import numpy as np
 
-from brain_edge.federated.weights import Weights, added, change, norm
+from brain_edge.federated.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -376,3 +376,18 @@ def guarded(inner: Strategy, name: str, settings: Mapping[str, Any]) -> Guarded:
                               + ("takes each update by itself" if inner.asynchronous else
                                  "promises privacy for a mean only" if isinstance(inner, DPFedAvg) else "is one"))
     return Guarded(inner, strategy(name, settings))
+
+
+def change(weights: Mapping[str, np.ndarray], since: Mapping[str, np.ndarray]) -> Weights:
+    """Computes the change from ``since`` to ``weights``, in float64."""
+    return {name: np.asarray(weights[name], np.float64) - since[name] for name in since}
+
+
+def added(weights: Mapping[str, np.ndarray], more: Mapping[str, np.ndarray]) -> Weights:
+    """The sum, in float32."""
+    return {name: (np.asarray(value, np.float64) + more[name]).astype(np.float32) for name, value in weights.items()}
+
+
+def norm(weights: Mapping[str, np.ndarray]) -> float:
+    """Euclidean norm over all tensors."""
+    return float(np.sqrt(sum(float(np.square(value, dtype=np.float64).sum()) for value in weights.values())))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link between two processes of this machine that is as late, uneven, narrow and lossy as one between two tiers.
+"""Links between two processes of this machine: one that can be cut, and one that is as slow as between two tiers.
 
-It is a class, and a process of its own: ``python -m brain_cloud.placement.relay``.
-
-What comes over a TCP connection is handed on by :class:`.channel.Channel`, the same that predicts. A lost segment is a
-stop of the whole connection until it would have come again, since the connection itself runs over this machine's
-loopback, which loses nothing.
+The slow one is late, uneven, narrow and lossy, and also a process: ``python -m brain_cloud.placement.relay``. What
+comes over a TCP connection it hands on by :class:`.channel.Channel`, the same that predicts. A lost segment is a stop
+of the whole connection until it would have come again, since the connection itself runs over this machine's loopback,
+which loses nothing.
 """
 from __future__ import annotations
 
@@ -13,27 +12,29 @@ import argparse
 import contextlib
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
 from collections import deque
 from dataclasses import asdict, fields
-from typing import Sequence
+from typing import Callable, Sequence
 
 from brain_cloud.placement.channel import Channel, Way
 from brain_wire.wakeup import Flag
 
 CHUNK = 1 << 16         # bytes that are read at once
 LONGEST_QUEUE = 1 << 22     # bytes under way, beyond which nothing more is read: the sender's TCP then waits
+NO_LINGER = struct.pack("ii", 1, 0)     # zero seconds: the connection is reset
+
+Pair = tuple[socket.socket, socket.socket]
 
 
-class SlowRelay:
-    """Listens on a port of this machine, and connects each who comes to another.
+class Relay:
+    """Listens on a port of this machine, and connects each who comes to another; the link can be cut.
 
     Args:
         to: port of this machine.
-        way: what the link is like, in both directions.
-        seed: of what is drawn.
         listen: port of this machine; 0: any that is free.
 
     Raises:
@@ -41,21 +42,21 @@ class SlowRelay:
 
     Attributes:
         port: where it listens.
-        carried: bytes that came in, towards ``to`` and back.
+        cuts: times that it cut at least one connection.
     """
 
-    def __init__(self, to: int, way: Way, seed: int = 0, listen: int = 0) -> None:
-        self._to, self._way, self._seed = to, way, seed
-        self._sockets: set[socket.socket] = set()
+    def __init__(self, to: int, listen: int = 0) -> None:
+        self._to, self.cuts = to, 0
+        self._open = True
+        self._pairs: set[Pair] = set()
         self._threads: list[threading.Thread] = []
-        self._lock, self._over = threading.Lock(), False
-        self.carried = [0, 0]
+        self._lock = threading.Lock()
         self._listening = socket.create_server(("127.0.0.1", listen))
         self.port: int = self._listening.getsockname()[1]
         self._start(self._accept)
 
-    def _start(self, work: object, *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, name="slow relay", daemon=True)  # type: ignore[arg-type]
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, name="relay", daemon=True)
         with self._lock:
             self._threads.append(thread)
         thread.start()
@@ -67,25 +68,105 @@ class SlowRelay:
             except OSError:
                 return      # it was closed
             try:
+                if not self._open:
+                    raise ConnectionError("the link is cut")
                 far = socket.create_connection(("127.0.0.1", self._to), timeout=5.0)
             except OSError:
-                near.close()
+                _reset(near)
                 continue
             far.settimeout(None)
+            pair = near, far
             with self._lock:
-                if self._over:
-                    near.close()
-                    far.close()
-                    return
-                self._sockets |= {near, far}
-                self._seed += 2
-                seed = self._seed
-            for number, (source, target) in enumerate(((near, far), (far, near))):
-                for one in (source, target):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                line = _Line(target)
-                self._start(line.hand_on)
-                self._start(self._read, source, line, Channel(self._way, seed + number), number)
+                self._pairs.add(pair)
+                through = self._open
+            if through:
+                self._link(pair)
+            else:       # it was cut meanwhile
+                self._drop(pair)
+
+    def _link(self, pair: Pair) -> None:
+        """Has what comes from either end handed on."""
+        for source, target in (pair, pair[::-1]):
+            self._start(self._hand_on, source, target, pair)
+
+    def _hand_on(self, source: socket.socket, target: socket.socket, pair: Pair) -> None:
+        with contextlib.suppress(OSError):      # either end went, or was cut
+            while data := source.recv(CHUNK):
+                target.sendall(data)
+        self._drop(pair)
+
+    def _drop(self, pair: Pair) -> bool:
+        with self._lock:
+            if pair not in self._pairs:
+                return False
+            self._pairs.discard(pair)
+        for one in pair:
+            _reset(one)
+        return True
+
+    def cut(self, stay: bool = False) -> bool:
+        """Cuts all connections; whether there were any.
+
+        Args:
+            stay: nobody gets through any more, until :meth:`mend`.
+        """
+        with self._lock:
+            self._open = not stay
+            pairs = list(self._pairs)
+        cut = sum(self._drop(pair) for pair in pairs)
+        self.cuts += cut > 0
+        return cut > 0
+
+    def linked(self) -> bool:
+        """Tells whether there is a connection just now."""
+        with self._lock:
+            return bool(self._pairs)
+
+    def mend(self) -> None:
+        """Lets connections through again."""
+        self._open = True
+
+    def close(self) -> None:
+        """Ends it, and all connections."""
+        # accept() in another thread does not see that its socket is closed, but it does see the end of listening
+        with contextlib.suppress(OSError):      # it is closed already
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self.cut(stay=True)
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(5.0)
+
+
+class SlowRelay(Relay):
+    """The same, as slow as a link between two tiers.
+
+    Args:
+        to: port of this machine.
+        way: what the link is like, in both directions.
+        seed: of what is drawn.
+        listen: port of this machine; 0: any that is free.
+
+    Raises:
+        OSError: it cannot listen there.
+
+    Attributes:
+        carried: bytes that came in, towards ``to`` and back.
+    """
+
+    def __init__(self, to: int, way: Way, seed: int = 0, listen: int = 0) -> None:
+        self._way, self._seed, self.carried = way, seed, [0, 0]
+        super().__init__(to, listen)
+
+    def _link(self, pair: Pair) -> None:
+        self._seed += 2
+        for number, (source, target) in enumerate((pair, pair[::-1])):
+            with contextlib.suppress(OSError):      # it is cut already
+                target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line = _Line(target)
+            self._start(line.hand_on)
+            self._start(self._read, source, line, Channel(self._way, self._seed + number), number)
 
     def _read(self, source: socket.socket, line: _Line, channel: Channel, number: int) -> None:
         with contextlib.suppress(OSError):      # either end went
@@ -94,18 +175,13 @@ class SlowRelay:
                 line.put(channel.arrival(time.monotonic(), len(data)), data)
         line.end()
 
-    def close(self) -> None:
-        """Ends it, and all connections."""
-        with self._lock:
-            self._over = True
-            sockets, threads = list(self._sockets), list(self._threads)
-        # accept() in another thread does not see that its socket is closed, but it does see the end of listening
-        for one in (self._listening, *sockets):
-            with contextlib.suppress(OSError):      # it is gone already
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        for thread in threads:
-            thread.join(5.0)
+
+def _reset(one: socket.socket) -> None:
+    """Closes a connection in one go: what was under way is lost, as when a radio link breaks down."""
+    with contextlib.suppress(OSError):      # it is gone already
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
 
 
 class _Line:

@@ -13,12 +13,11 @@ import zenoh
 from zenoh.handlers import Callback
 
 from brain_cloud.blobs.serving import Serving
+from brain_cloud.enrolment import admission, versions
 from brain_cloud.models.registry import Registry
 from brain_cloud.models.rollouts import Rollouts
 from brain_cloud.state.desired import FROM_CLOUD, Desired, hear
 from brain_edge.blobs.carry import MODELS
-from brain_edge.enrolment import versions
-from brain_edge.messages import history
 from brain_edge.messages.delivery_counters import DeliveryCounters
 from brain_edge.messages.inbox import Message
 from brain_edge.messages.outbox import Limits, Outbox, OutboxFull
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 KEEPALIVE = 60.0    # s; robots tell of themselves far more often
 ROLL = 1.0          # s between two looks at the roll-outs at the latest
-NAMES = 2 * history.MOST     # of robots that it is noted of that they are there: without keys anybody makes up names
+NAMES = 2 * admission.MOST     # of robots that it is noted of that they are there: without keys anybody makes up names
 SECONDS = 8         # installations that are refused of one robot and remembered
 LATELY = 30.0       # s since such a one has come, for which it is told of
 SILENT = 8.0        # s after which the one that was taken in is silent: it tells of itself every five
@@ -89,7 +88,7 @@ class Cloud:
         version = software()
         self._sender = Sender(session, store, self.outbox, founds=True, software=version, tally=self.tally,
                               hooks=Hooks(apart=self._apart, heard=self._hear, refused=self._refused))
-        desk = Desk(sender=self._speaker, standing=history.admit, apply=self._apply,
+        desk = Desk(sender=self._speaker, standing=admission.admit, apply=self._apply,
                     joined=self._joined, begun=self.wake, apart=self._apart, heard=self._hear,
                     applied=lambda robot: self._news.set(), reads=self._sender.reads, second=self._second)
         for (robot,) in store.read("SELECT name FROM peers"):
@@ -217,9 +216,9 @@ class Cloud:
         """Takes a robot in anew, and is to tell it all that is wanted; whether it is known.
 
         Args:
-            installation: see :func:`brain_edge.messages.history.accept`.
+            installation: see :func:`brain_cloud.enrolment.admission.accept`.
         """
-        if not history.accept(db, robot, self.outbox, installation):
+        if not admission.accept(db, robot, self.outbox, installation):
             return False
         with self._lock:
             self._seconds.pop(robot, None)      # whoever is refused from now on comes again

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of models and roll-outs, as ``brain fleet`` shows them."""
+"""Tables of models, of their roll-outs and of what a fleet learns together, as ``brain fleet`` shows them."""
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -7,7 +7,9 @@ from typing import Any, Mapping
 from rich.console import Group
 from rich.text import Text
 
+from brain_edge.processes.alone import duration
 from brain_edge.processes.tables import new_table
+from brain_wire.safe_text import quoted
 
 NONE = "there is no model; add one with `brain fleet models add FILE`"
 
@@ -55,3 +57,26 @@ def models_table(found: Mapping[str, Any]) -> Any:
         if one["state"] in ("canary", "rest"):
             parts.append(Text(f"  {expectation(one)}"))
     return Group(*parts)
+
+
+def learning_table(found: Mapping[str, Any]) -> Any:
+    """The open round in a line, and the newest rounds below it."""
+    one = found["learning"]
+    if one is None:
+        return Text("nothing is learned together; start the cloud with `brain cloud --learn PLAN`")
+    head = f"{one['name']}: {one['learner']} by {one['strategy']}, {one['version']} of {one['rounds']} rounds done"
+    if not one["over"]:
+        left = "waits for a robot" if one["left_s"] is None else f"{duration(one['left_s'])} left"
+        head += f"; round {one['round']}: {left}, {len(one['answered'])} have answered"
+        if one["missing"]:
+            head += f", missing {', '.join(one['missing'][:8])}"
+    if "privacy" in one:
+        head += f"; epsilon {one['privacy']['epsilon']:.2f} at delta {one['privacy']['delta']:g}"
+    table = new_table("round", "ended", "lasted", "robots", "missing", "refused, declined, left out")
+    for entry in one["history"][-10:]:
+        table.add_row(str(entry["round"]), entry["ended"], f"{entry['lasted_s']:.1f} s",
+                      ", ".join(entry["robots"]) or "nobody", ", ".join(entry["missing"]),
+                      "; ".join([*(f"{robot}: {quoted(why)}" for part in ("refused", "declined")
+                                   for robot, why in entry.get(part, {}).items()),
+                                 *(f"{robot}: left out, since it was late" for robot in entry.get("left_out", ()))]))
+    return Group(Text(head), table) if one["history"] else Text(head)

@@ -48,8 +48,8 @@ def add(file: Weights, region: Region = None, card: Card = None, evaluation: Eva
 
     What had come before the link was cut need not be sent again.
     """
+    from brain_cloud.models.signing import state
     from brain_edge.models.model_file import ModelProblem
-    from brain_edge.models.model_signature import state
 
     try:
         model = _read(file)

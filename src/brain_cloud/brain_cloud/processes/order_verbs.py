@@ -126,7 +126,7 @@ def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken awa
 
 def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Shows what the fleet learns together: the round that is open, and those before."""
-    from brain_edge.processes.tables import learning_table
+    from brain_cloud.processes.model_tables import learning_table
 
     with_cloud(cloud, secure, lambda ask: look(lambda: ask("learning"), learning_table, watch, as_json))
 

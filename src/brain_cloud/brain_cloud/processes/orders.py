@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 
+from brain_cloud.enrolment import versions
 from brain_cloud.jobs.runner import Runner
 from brain_cloud.jobs.served import serve
 from brain_cloud.processes import model_orders
 from brain_cloud.processes.cloud import SILENT, Cloud
+from brain_cloud.state import device_orders
 from brain_edge import audit
 from brain_edge.blobs.store import BlobProblem
-from brain_edge.devices import device_orders
-from brain_edge.enrolment import versions
 from brain_edge.messages import history
 from brain_edge.messages.answering import answer
 from brain_edge.messages.outbox import OutboxFull

@@ -13,8 +13,9 @@ import secrets
 import sqlite3
 from typing import Any, Iterable, Mapping
 
+from brain_cloud.enrolment import versions
 from brain_cloud.state import goal_outcomes
-from brain_edge.enrolment import versions
+from brain_edge.enrolment.versions import FORM, KNOWS
 from brain_edge.messages.inbox import Message, Refused
 from brain_edge.messages.outbox import Outbox, Stream
 from brain_edge.schema import FormProblem, check
@@ -153,8 +154,8 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
         elif message.kind == "goal":
             check(message.body, GOAL)
             goal_outcomes.write(db, message.peer, message.body)
-        elif message.kind == versions.KNOWS:
-            check(message.body, versions.FORM)
+        elif message.kind == KNOWS:
+            check(message.body, FORM)
             versions.keep(db, message.peer, message.body)
         else:
             raise Refused(f"this software knows no message of the kind {message.kind}: the robot's is newer, or older")

@@ -19,14 +19,14 @@ from typing import Any, Mapping
 from brain_edge.devices import values
 from brain_edge.devices.models import Device
 from brain_edge.devices.twin import Twin, date
-from brain_edge.devices.twin_form import STATES, TWIN
+from brain_edge.devices.twin_form import STATES, TWIN, shown
 from brain_edge.schema import FormProblem, check, check_plain
 from brain_runtime.run.lines import Lie, Lines, Talk
 from brain_runtime.run.loop import Loop
 from brain_runtime.run.workload import Event, Restart, Workload
 from brain_wire import safe_text
 from brain_wire.backoff import Backoff
-from brain_wire.logs import Logs
+from brain_wire.logs import Through
 from brain_wire.rate_limited_log import RateLimitedLog
 
 LEAVING = 3.0       # s that a driver gets to close
@@ -43,15 +43,13 @@ log = logging.getLogger("brain.devices")
 limited_log = RateLimitedLog(log)
 
 
-class Printed(Logs):
+class Printed(Through):
     """Prints of drivers: into the log, a line every few seconds; the last of each is kept."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._ends: dict[str, int] = {}
         self._last: dict[str, bytes] = {}
-
-    def add(self, name: str, text: str) -> None:
-        """Nothing: what is told of processes is told elsewhere too."""
 
     def output(self, name: str) -> Any:
         """Opens what a driver prints to."""
@@ -182,6 +180,12 @@ class DeviceManager:
         self._woken = True
         self._loop.wake()
 
+    def look(self, wait: float = 0.0) -> dict[str, Any]:
+        """All devices, as they are shown, after a round of up to ``wait`` s."""
+        self.round(wait)
+        return {"devices": [shown("", name, one.device.spec, self.status(name), True)
+                            for name, one in self._kept.items()]}
+
     def stop(self) -> None:
         """Ends all drivers, and then returns."""
         self._loop.stop()
@@ -192,13 +196,16 @@ class DeviceManager:
         """The twins by device, as they are told."""
         return {name: one.shown(time.monotonic()) for name, one in self._kept.items()}
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Status of a device, as it is reported: its twin, or why its driver refuses it as it is described."""
+        one = self._kept[name]
+        if one.refused is not None:
+            return {"state": "refused", "why": one.refused[:500]}
+        return {"state": "applied", "twin": one.shown(time.monotonic())}
+
     def waits(self, device: str, name: str) -> str | None:
         """Returns why a property is not as desired; None where it is."""
         return self._kept[device].waits_for(name)
-
-    def refused(self, device: str) -> str | None:
-        """Returns why a driver refuses a device as it is described; None where it does not."""
-        return self._kept[device].refused
 
     def round(self, wait: float) -> None:
         """Looks after everything once, and then for ``wait`` s, or until it is woken."""

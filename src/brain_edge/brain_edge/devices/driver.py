@@ -12,8 +12,10 @@ reads is raw: scale, offset, types and limits are looked after elsewhere. A whol
 """
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass
-from typing import Any, ClassVar, Mapping
+from typing import Any, Callable, ClassVar, Iterable, Mapping
 
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 500}
 NUMBER: Mapping[str, Any] = {"type": "number"}
@@ -75,19 +77,41 @@ class Around:
 
 
 class Teller:
-    """Takes what a driver has not been asked for, from any thread of it."""
+    """Takes what a driver has not been asked for, from any thread of it: of each property the newest.
+
+    Args:
+        names: of the properties; a driver may only speak of those.
+
+    Attributes:
+        why_gone: the device is gone, for this reason; None: it is there.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names, self._lock = frozenset(names), threading.Lock()
+        self._news: dict[str, tuple[float, Any, str | None]] = {}
+        self.why_gone: str | None = None
 
     def value(self, name: str, value: Any) -> None:
         """A property has a value now, or a :class:`Sample`."""
-        raise NotImplementedError
+        self._put(name, value, None)
 
     def failed(self, name: str, why: str) -> None:
         """Of a property something came that is no value."""
-        raise NotImplementedError
+        self._put(name, None, str(why))
+
+    def _put(self, name: str, value: Any, why: str | None) -> None:
+        if name in self._names:
+            with self._lock:
+                self._news[name] = time.monotonic(), value, why
 
     def gone(self, why: str) -> None:
         """The device is gone: the same as to raise :class:`Unreachable`."""
-        raise NotImplementedError
+        self.why_gone = str(why) or "it is gone"
+
+    def take(self, due: Callable[[str], bool]) -> list[tuple[str, float, Any, str | None]]:
+        """Takes the newest reports of properties that are due: name, steady time (s), value, or why it is none."""
+        with self._lock:
+            return [(name, *self._news.pop(name)) for name in list(self._news) if due(name)]
 
 
 class Driver:

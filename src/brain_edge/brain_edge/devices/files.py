@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from brain_edge.devices import values
 from brain_edge.devices.models import Device, Property, read_device, read_model
 from brain_edge.schema import FormProblem
-from brain_edge.state.kinds import check_spec
+from brain_edge.state.kinds import DEVICES, check_spec
+from brain_edge.state.manifests import ALL, ManifestProblem, Resource, read_manifests, resource
+from brain_wire.safe_text import quoted
 
 Key = tuple[str, str]   # kind and name of a resource
 
@@ -75,8 +78,7 @@ def _settings(found: Described, name: str, spec: Mapping[str, Any], taken: dict[
     if device is None:
         found.waiting["DeviceSettings", name] = f"there is no Device {spec['device']} here"
         return
-    wanted = {one: values.settable(_property(device, one), device.name, one, value)
-              for one, value in spec["values"].items()}
+    wanted = {one: values.settable(device, one, value) for one, value in spec["values"].items()}
     for one, value in wanted.items():
         other = taken.get((device.name, one))
         if other is not None and found.desired[device.name][one] != value:
@@ -88,6 +90,47 @@ def _settings(found: Described, name: str, spec: Mapping[str, Any], taken: dict[
     found.settings[name] = device.name, wanted
 
 
-def _property(device: Device, name: str) -> Property | None:
-    mapped = device.properties.get(name)
-    return None if mapped is None else mapped.property
+def read_devices(path: Path, settings: list[str]) -> Described:
+    """The devices of a file.
+
+    Args:
+        path: manifests; those of other kinds than devices' are left out, and nobody needs to say of which robot.
+        settings: ``DEVICE.PROPERTY=VALUE`` each, which hold before the file's DeviceSettings.
+
+    Raises:
+        OSError: it cannot be read.
+        ManifestProblem: it cannot be meant so.
+    """
+    found = [(one.kind, one.name, one.spec) for one in read_manifests(path, _of_this_robot) if one.kind in DEVICES]
+    told = described(found)
+    for key, why in [*told.problems.items(), *told.waiting.items()]:
+        raise ManifestProblem(f"{path}, {key[0]} {key[1]}: {why}")
+    if not told.devices:
+        raise ManifestProblem(f"{path} holds no Device")
+    for one in settings:
+        _set(told, one)
+    return told
+
+
+def _of_this_robot(document: Any) -> Resource:
+    """A resource of a document that need not say of which robots it is wanted. Raises FormProblem."""
+    if isinstance(document, dict) and isinstance(document.get("metadata"), dict):
+        document["metadata"].setdefault("robots", ALL)
+    return resource(document)
+
+
+def _set(told: Described, text: str) -> None:
+    from brain_runtime.yaml_text import YamlProblem, parse
+
+    place, equals, value = text.partition("=")
+    device, dot, name = place.partition(".")
+    if not (equals and dot):
+        raise ManifestProblem(f"--set {quoted(text)}: it is written DEVICE.PROPERTY=VALUE")
+    if device not in told.devices:
+        raise ManifestProblem(f"--set {quoted(text)}: there is no device {quoted(device)}; there are "
+                              f"{', '.join(told.devices)}")
+    try:
+        wanted = values.settable(told.devices[device], name, parse(value))
+    except (values.Misfit, YamlProblem, FormProblem) as problem:
+        raise ManifestProblem(f"--set {quoted(text)}: {problem}") from None
+    told.desired.setdefault(device, {})[name] = wanted

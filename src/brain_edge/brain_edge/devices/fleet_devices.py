@@ -45,9 +45,8 @@ class FleetDevices(Worker):
 
     def __init__(self, held: DesiredState, router: str | None, namespace: str, files: Mapping[str, Any],
                  reported: Callable[[], None], stop: Flag) -> None:
-        super().__init__("devices", LOOK, PATIENCE, limited_log, stop)
-        self._held, self._router, self._namespace, self._files = held, router, namespace, files
-        self._reported = reported
+        super().__init__("devices", LOOK, PATIENCE, limited_log, held, reported, stop)
+        self._router, self._namespace, self._files = router, namespace, files
         self._manager: DeviceManager | None = None
         self._last: list[Wanted] = []
         self._described: Described | None = None
@@ -80,7 +79,7 @@ class FleetDevices(Worker):
             self._last = wanted
         for one in wanted:
             try:
-                self._report(one)
+                self._look_at(one)
             except (StoreProblem, OutboxFull):
                 raise       # so it will be of the others
             except Exception:
@@ -103,18 +102,14 @@ class FleetDevices(Worker):
         self._manager.want(found.devices, found.desired, before)
         log.info("devices that are wanted: %s", ", ".join(found.devices) or "none")
 
-    def _report(self, one: Wanted) -> None:
+    def _look_at(self, one: Wanted) -> None:
         status = self.status(one)
         due = self._due(one, status) if one.kind == "Device" else None
         if one.kind == "Device" and due is None:
             return
-        news = self._held.report(one, status)
+        self._report(one, status)
         if due is not None:     # not before: what could not be written is due again
             self._told[one.name] = due
-        if news:
-            if status["state"] == "refused":
-                log.warning("%s %s cannot be done: %s", one.kind, one.name, status["why"])
-            self._reported()
 
     def status(self, one: Wanted) -> dict[str, Any]:
         """Returns the status of a resource, as it is reported."""
@@ -127,13 +122,10 @@ class FleetDevices(Worker):
         if one.kind == "DeviceModel" or manager is None:
             return {"state": "applied"}
         if one.kind == "Device":
-            why = manager.refused(one.name)
-            if why is not None:
-                return {"state": "refused", "why": why[:500]}
-            twin = manager.twins()[one.name]
-            if len(json.dumps(twin)) > LARGEST:
+            status = manager.status(one.name)
+            if len(json.dumps(status)) > LARGEST:
                 return {"state": "applied", "why": f"its twin is larger than the {LARGEST} bytes that are reported"}
-            return {"state": "applied", "twin": twin}
+            return status
         device, wanted = found.settings[one.name]
         waits = [f"{name}: {why}" for name in wanted if (why := manager.waits(device, name)) is not None]
         return {"state": "waiting", "why": "; ".join(waits)[:500]} if waits else {"state": "applied"}

@@ -132,6 +132,11 @@ class Device:
     report: float = REPORT
     spec: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def visitors(self) -> dict[str, Mapping[str, Any]]:
+        """Visitors by property."""
+        return {name: mapped.visitor for name, mapped in self.properties.items()}
+
 
 def read_model(spec: Mapping[str, Any]) -> dict[str, Property]:
     """The properties of a model.
@@ -227,3 +232,13 @@ def _features(about: Mapping[str, Any], properties: Mapping[str, Mapped]) -> Fea
         patches.append(Patch(name, one["map"], float(one.get("azimuth", 0.0)), float(one.get("width", 0.0)),
                              float(one["from"]), float(one["to"])))
     return Features(about["modality"], float(about.get("confidence", 1.0)), tuple(patches))
+
+
+def node_name(device: str) -> str:
+    """Name of a device's node."""
+    return f"device_{device.replace('-', '_')}"
+
+
+def link_name(device: str) -> str:
+    """Name of the node by which its driver, of the protocol ros-topic, hears and says topics."""
+    return f"{node_name(device)}_link"

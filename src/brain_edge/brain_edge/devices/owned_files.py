@@ -5,40 +5,13 @@ So no order reads a file that the owner has not given to devices, nor sends one 
 """
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Mapping
 
-from brain_edge.owners_file import NAME, OwnersFileProblem, read_named
+from brain_edge.owners_file import NAME
 from brain_edge.schema import FormProblem, check
 from brain_wire.safe_text import quoted
 
-_TEXT = {"type": "string", "minLength": 1, "maxLength": 500}
-_FILE: dict[str, Any] = {"type": "object", "required": ["path"], "properties": {
-    "path": _TEXT, "hosts": {"type": "array", "minItems": 1, "maxItems": 100, "items": _TEXT},
-    "tls": {"type": "boolean"}}}
-_EXAMPLE = ("name each file with its path and hosts, as broker-password: {path: /etc/robot/broker.txt, "
-            "hosts: [broker.local, 'broker.local:8884']}")
 REMEDY = "see --device-files of `brain edge`"
-
-
-def read_files(path: Path) -> dict[str, dict[str, Any]]:
-    """Files by name: the path of each, and the hosts that it is for; a device that has no host needs none.
-
-    A host stands there as the order says it, with its port where that says one; ``tls``: it goes there by TLS only.
-
-    Args:
-        path: a YAML file of the robot's owner.
-
-    Raises:
-        OwnersFileProblem: it cannot be read, or be meant so.
-    """
-    found = read_named(path, _FILE, _EXAMPLE)
-    for name, one in found.items():
-        one["path"] = str(Path(one["path"]).expanduser())
-        if not Path(one["path"]).is_absolute():
-            raise OwnersFileProblem(f"{path}: the path of {name} is {quoted(one['path'])}, and must begin with / or ~; "
-                                    f"{_EXAMPLE}")
-    return found
 
 
 def check_names(form: Mapping[str, Any], values: Mapping[str, Any], place: str) -> None:
@@ -57,7 +30,7 @@ def with_paths(form: Mapping[str, Any], values: Mapping[str, Any], files: Mappin
 
     Args:
         form: of the values.
-        files: as :func:`read_files` gives them.
+        files: as :func:`brain_edge.owners_file.read_files` gives them.
         settings: of the device: where the order has it go, in ``host``, ``port`` and ``tls``.
         place: of the values, for messages.
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads of MQTT and Zenoh: a JSON value, a field of a JSON object, or plain text."""
+"""Payloads of MQTT and Zenoh: a JSON value, a field of a JSON object, or plain text; and places within a message."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Mapping
 
 from brain_edge.devices.driver import LARGEST, TEXT, Sample
-from brain_edge.devices.fields import PATH, inner
 from brain_wire.safe_text import quoted
 
+# Places within a message: status.cells[3].voltage, temperature:0.tC, StatusSNS.DS18B20-1.Temperature
+_KEY, _INDEX = "[A-Za-z0-9_:-]+", r"\[[0-9]{1,6}\]"     # plugs and meters have keys as switch:0 and DS18B20-1
+PATH: Mapping[str, Any] = {"type": "string", "maxLength": 200,
+                           "pattern": rf"{_KEY}({_INDEX})*(\.{_KEY}({_INDEX})*)*"}
 # Of a visitor, as far as the payload is concerned.
 FIELDS: dict[str, Mapping[str, Any]] = {
     "format": {"enum": ["json", "text"]}, "command_format": {"enum": ["json", "text"]}, "field": PATH,
@@ -63,3 +67,22 @@ def check_payload(visitor: Mapping[str, Any]) -> None:
     if ("true_as" in visitor) != ("false_as" in visitor) or (
             "true_as" in visitor and visitor["true_as"] == visitor["false_as"]):
         raise ValueError("true_as and false_as are two words, and stand together")
+
+
+def inner(found: Any, path: str) -> Any:
+    """Returns the value at a path, in plain values or in a message of ROS 2.
+
+    Raises:
+        ValueError: nothing stands there.
+    """
+    for step in re.findall(rf"{_KEY}|{_INDEX}", path):
+        try:
+            if step[0] == "[":
+                found = found[int(step[1:-1])]
+            elif isinstance(found, dict):
+                found = found[step]
+            else:
+                found = vars(found)[step]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(f"what came has no {path}") from None
+    return found

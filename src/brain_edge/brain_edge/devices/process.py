@@ -19,10 +19,9 @@ from typing import Any, BinaryIO, NoReturn
 
 from brain_edge.devices.driver import Around
 from brain_edge.devices.drivers.brain_link import identity
-from brain_edge.devices.models import Property, read_device
-from brain_edge.devices.names import node_name
+from brain_edge.devices.models import Property, node_name, read_device
 from brain_edge.devices.owned_files import with_paths
-from brain_edge.devices.protocols import check_device, find
+from brain_edge.devices.protocols import checked
 from brain_edge.devices.region import DeviceRegion, topics
 from brain_edge.devices.reserved import COMMANDS, Topics, check_said
 from brain_edge.schema import FormProblem
@@ -150,10 +149,7 @@ def make_region(told: dict[str, Any]) -> DeviceRegion:
     """
     device = read_device(told["device"], told["spec"], {name: Property(**one) for name, one in told["model"].items()})
     around = Around(device.name, told["router"], told["namespace"], told["files"])
-    driver, settings = find(device.protocol, around.named), device.settings
-    visitors = {name: one.visitor for name, one in device.properties.items()}
-    check_device(driver, settings, visitors, {name: one.property.writable for name, one in device.properties.items()},
-                 around.named)
+    driver, settings, visitors = checked(device, around.named), device.settings, device.visitors
     if around.files is not None:
         visitors = {name: with_paths(driver.visitor_form, one, around.files, settings,
                                      f"spec.properties.{name}.visitor") for name, one in visitors.items()}

@@ -6,9 +6,9 @@ import difflib
 import importlib
 import re
 from importlib import metadata
-from typing import Any, Mapping
 
 from brain_edge.devices.driver import Driver
+from brain_edge.devices.models import Device
 from brain_edge.devices.owned_files import check_names
 from brain_edge.schema import FormProblem, check
 from brain_wire.safe_text import quoted
@@ -58,26 +58,30 @@ def find(protocol: str, named: bool) -> type[Driver]:
     return found
 
 
-def check_device(driver: type[Driver], settings: Mapping[str, Any], visitors: Mapping[str, Mapping[str, Any]],
-                 writable: Mapping[str, bool], named: bool) -> None:
-    """Raises FormProblem where the settings or visitors of a device are not such as its driver takes.
+def checked(device: Device, named: bool) -> type[Driver]:
+    """The driver of a device, whose settings and visitors are such as that takes. Loads its module, as :func:`find`.
 
     Args:
-        named: they are an order's, which says names of files, and no paths.
+        named: they are an order's, which says names of drivers and files, and neither classes nor paths.
+
+    Raises:
+        FormProblem: there is no such driver, or it does not take them; names the field.
     """
-    check(settings, driver.settings_form, "spec.settings")
+    driver = find(device.protocol, named)
+    check(device.settings, driver.settings_form, "spec.settings")
     if named:
-        check_names(driver.settings_form, settings, "spec.settings")
-    for name, visitor in visitors.items():
+        check_names(driver.settings_form, device.settings, "spec.settings")
+    for name, mapped in device.properties.items():
         place = f"spec.properties.{name}.visitor"
-        check(visitor, driver.visitor_form, place)
+        check(mapped.visitor, driver.visitor_form, place)
         if named:
-            check_names(driver.visitor_form, visitor, place)
+            check_names(driver.visitor_form, mapped.visitor, place)
         try:
-            driver.check(visitor, writable[name])
+            driver.check(mapped.visitor, mapped.property.writable)
         except ValueError as problem:
             raise FormProblem(f"{place}: {re.sub(r'^spec[.]', '', str(problem))}") from None
     try:
-        driver.check_together(settings, visitors)
+        driver.check_together(device.settings, device.visitors)
     except ValueError as problem:
         raise FormProblem(f"spec: {problem}") from None
+    return driver

@@ -14,8 +14,7 @@ import numpy as np
 from brain_edge.devices import values
 from brain_edge.devices.driver import Driver, Sample, Teller, Unreachable
 from brain_edge.devices.features import FEATURES, features_of, value_message
-from brain_edge.devices.models import Device
-from brain_edge.devices.names import node_name
+from brain_edge.devices.models import Device, node_name
 from brain_edge.devices.twin import Twin
 from brain_edge.schema import FormProblem
 from brain_runtime.contract.inbox import Inbox
@@ -72,44 +71,6 @@ def parameters_of(device: Device) -> type:
     return dataclasses.make_dataclass("Parameters", fields, frozen=True)
 
 
-class Told(Teller):
-    """Reports that a driver makes by itself: of each property the newest, until it is taken in.
-
-    Args:
-        names: of the properties; a driver may only speak of those.
-
-    Attributes:
-        why_gone: the device is gone, for this reason; None: it is there.
-    """
-
-    def __init__(self, names: Mapping[str, Any]) -> None:
-        self._names, self._lock = names, threading.Lock()
-        self._news: dict[str, tuple[float, Any, str | None]] = {}
-        self.why_gone: str | None = None
-
-    def value(self, name: str, value: Any) -> None:
-        """See the base."""
-        self._put(name, value, None)
-
-    def failed(self, name: str, why: str) -> None:
-        """See the base."""
-        self._put(name, None, str(why))
-
-    def _put(self, name: str, value: Any, why: str | None) -> None:
-        if name in self._names:
-            with self._lock:
-                self._news[name] = time.monotonic(), value, why
-
-    def gone(self, why: str) -> None:
-        """See the base."""
-        self.why_gone = str(why) or "it is gone"
-
-    def take(self, due: Callable[[str], bool]) -> list[tuple[str, float, Any, str | None]]:
-        """Takes the newest reports of properties that are due: name, steady time (s), value, or why it is none."""
-        with self._lock:
-            return [(name, *self._news.pop(name)) for name in list(self._news) if due(name)]
-
-
 class DeviceRegion(Region):
     """A device.
 
@@ -143,7 +104,7 @@ class DeviceRegion(Region):
         self.refused: str | None = None
         self.progress, self.rests = 0, True
         self._due = dict.fromkeys(device.properties, 0.0)
-        self._told = Told(device.properties)
+        self._told = Teller(device.properties)
         self._tries, self._look_at, self._open_at = 0, 0.0, 0.0
         self._news: dict[str, float] = {}   # properties that have a new good value, and when that was read
 
@@ -168,7 +129,7 @@ class DeviceRegion(Region):
 
     def _want(self, name: str, value: Any) -> None:
         try:
-            wanted = values.settable(self.device.properties[name].property, self.device.name, name, value)
+            wanted = values.settable(self.device, name, value)
         except values.Misfit as problem:
             raise ParameterError(str(problem)) from None
         with self.lock:
@@ -215,7 +176,7 @@ class DeviceRegion(Region):
             self.twin.become("offline", "it was deactivated", time.monotonic())
 
     def _open(self) -> None:
-        self._told = Told(self._visitors)   # what an earlier connection still tells is nobody's
+        self._told = Teller(self._visitors)   # what an earlier connection still tells is nobody's
         try:
             self._driver = self._make()
             self._driver.open(self._told)

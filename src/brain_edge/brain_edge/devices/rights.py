@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from brain_edge.devices.alone import read_devices
-from brain_edge.devices.models import Device
-from brain_edge.devices.names import link_name, node_name
+from brain_edge.devices.files import read_devices
+from brain_edge.devices.models import Device, link_name, node_name
 from brain_edge.devices.region import DeviceRegion, ports, topics
 from brain_edge.state.manifests import ManifestProblem
 from brain_runtime.graph.resolved import ResolvedRegion

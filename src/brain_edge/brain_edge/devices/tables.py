@@ -7,29 +7,25 @@ from datetime import datetime
 from typing import Any, Mapping
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
-from brain_edge.devices import device_orders
+from brain_edge.devices.twin_form import shown
+from brain_edge.processes.tables import new_table, state_text
 
 NOW = 60.0      # s; a value that an edge has written down so lately is one of now
-_STYLES = {"ok": "green", "online": "green", "applied": "green", "offline": "red", "invalid": "red", "refused": "red",
-           "out of limits": "red"}
 
 
 def devices_table(found: Mapping[str, Any]) -> Any:
     """Each property of each device in a line; a value that is not of now stands in brackets."""
     if not found["devices"]:
         return Text("no device is ordered; order one with `brain fleet apply FILE` (docs/fleet-devices.md)")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("robot", "device", "property", "state", "value", "desired", "read at", "why"):
-        table.add_column(column, overflow="fold")
+    table = new_table("robot", "device", "property", "state", "value", "desired", "read at", "why")
     for one in found["devices"]:
         robot = one.get("robot", "")
-        table.add_row(robot, one["device"], "", _state(one["state"]), "", "", "", one.get("why", ""))
+        table.add_row(robot, one["device"], "", state_text(one["state"]), "", "", "", one.get("why", ""))
         for name, about in one["properties"].items():
             state = about["state"] if one["state"] != "away" else "away"
-            table.add_row("", "", name, _state(state), _value(about, "value"), _value(about, "desired", True),
+            table.add_row("", "", name, state_text(state), _value(about, "value"), _value(about, "desired", True),
                           about.get("at", ""), about.get("why", ""))
     return Group(table)
 
@@ -46,9 +42,9 @@ def devices_here(status: Mapping[str, Any]) -> dict[str, Any]:
             continue
         dates = [about["at"] for about in (one.get("twin") or {"properties": {}})["properties"].values()
                  if "at" in about]
-        told = device_orders.device(status["robot"], one["name"], {}, one, True)
+        told = shown(status["robot"], one["name"], {}, one, True)
         if dates and not _now(max(dates)):
-            told = device_orders.device(status["robot"], one["name"], {}, one, False)
+            told = shown(status["robot"], one["name"], {}, one, False)
             told["why"] = "its edge has written nothing of it lately; what it said last"
         found.append(told)
     return {"devices": found}
@@ -56,10 +52,6 @@ def devices_here(status: Mapping[str, Any]) -> dict[str, Any]:
 
 def _now(date: str) -> bool:
     return abs(time.time() - datetime.fromisoformat(date).timestamp()) < NOW
-
-
-def _state(state: str) -> Text:
-    return Text(state, _STYLES.get(state, "yellow"))
 
 
 def _value(about: Mapping[str, Any], which: str, always: bool = False) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form in which a device's twin is told: what it is believed to be, and since when, property by property."""
+"""How a device's twin is told, what it is believed to be and since when, property by property; and how it is shown."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 STATES = ("ok", "unknown", "stale", "offline", "out of limits", "invalid")
 _DATE = {"type": "string", "maxLength": 40}
@@ -22,3 +22,17 @@ TWIN: dict[str, Any] = {
         "properties": {"type": "object", "maxProperties": 100,
                        "propertyNames": {"pattern": "[a-z][a-z0-9_]*", "maxLength": 40},
                        "additionalProperties": _PROPERTY}}}
+
+
+def shown(robot: str, name: str, spec: Mapping[str, Any], status: Mapping[str, Any], here: bool) -> dict[str, Any]:
+    """One device, as it is shown; ``fresh`` says of each property whether its value is one of now."""
+    twin = status.get("twin") or {}
+    properties = {one: {**about, "fresh": here and about["state"] == "ok"}
+                  for one, about in twin.get("properties", {}).items()}
+    state = status["state"] if not twin else twin["state"] if here else "away"
+    found = {"robot": robot, "device": name, "model": spec.get("model"), "protocol": spec.get("protocol"),
+             "state": state, "properties": properties}
+    why = twin.get("why") or status.get("why")
+    if twin and not here:
+        why = "its robot is not connected; what it said last"
+    return {**found, **({"why": why} if why else {}), **({"since": twin["since"]} if twin else {})}

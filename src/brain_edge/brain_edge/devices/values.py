@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from brain_edge.devices.models import Mapped, Property
+from brain_edge.devices.models import Device, Mapped, Property
 from brain_edge.schema import WHOLE
 from brain_wire.safe_text import is_text, quoted
 
@@ -112,23 +112,21 @@ def same(mapped: Mapped, value: Any, other: Any) -> bool:
     return abs(value - other) <= max(step, 1e-6 * max(abs(value), abs(other))) * (1 + 1e-9)
 
 
-def settable(known: Property | None, device: str, name: str, value: Any) -> Any:
-    """The value that a person or the cloud wants a property to have.
-
-    Args:
-        known: None: there is no such property.
+def settable(device: Device, name: str, value: Any) -> Any:
+    """The value that a person or the cloud wants a property of a device to have.
 
     Raises:
         Misfit: it cannot be set so.
     """
-    if known is None:
-        raise Misfit(f"{device} has no property {quoted(name)}")
+    if name not in device.properties:
+        raise Misfit(f"{device.name} has no property {quoted(name)}")
+    known = device.properties[name].property
     if not known.writable:
-        raise Misfit(f"{name} of {device} is ReadOnly")
+        raise Misfit(f"{name} of {device.name} is ReadOnly")
     try:
         return fitted(known, value)
     except Misfit as problem:
-        raise Misfit(f"{name} of {device}: {problem}", problem.limits) from None
+        raise Misfit(f"{name} of {device.name}: {problem}", problem.limits) from None
 
 
 def unit(known: Property) -> str:

@@ -31,7 +31,7 @@ def run(file: File,
     import logging
     import sys
 
-    from brain_edge.devices.alone import Alone
+    from brain_edge.devices.device_manager import DeviceManager
     from brain_edge.devices.tables import devices_table
     from brain_runtime.command.terminal import Terminal
     from brain_runtime.run.ending import Ending
@@ -43,24 +43,28 @@ def run(file: File,
     ending = Ending()
     safe_text.log_to(sys.stderr, logging.WARNING, "%(levelname)s %(message)s")
     console = Terminal()
-    with Alone(told, router, namespace) as alone:
+    manager = DeviceManager(router, namespace, files=None)
+    manager.want(told.devices, told.desired)
+    try:
         if as_json or not console.is_terminal:
-            _lines(alone, ending, as_json, console)
+            _lines(manager, ending, as_json, console)
             return
         from rich.live import Live
 
-        with Live(devices_table(alone.look()), console=console, auto_refresh=False, screen=False) as live:
+        with Live(devices_table(manager.look()), console=console, auto_refresh=False, screen=False) as live:
             while not ending.asked.is_set():
-                live.update(devices_table(alone.look(REFRESH)), refresh=True)
+                live.update(devices_table(manager.look(REFRESH)), refresh=True)
+    finally:
+        manager.stop()
 
 
-def _lines(alone: Any, ending: Any, as_json: bool, console: Any) -> None:
+def _lines(manager: Any, ending: Any, as_json: bool, console: Any) -> None:
     """Whenever something has changed, at most twice a second."""
     from brain_edge.devices.tables import devices_table
 
     told = None
     while not ending.asked.is_set():
-        found = alone.look(REFRESH)
+        found = manager.look(REFRESH)
         if found != told:
             told = found
             tell_json(found, None) if as_json else console.print(devices_table(found))
@@ -69,14 +73,12 @@ def _lines(alone: Any, ending: Any, as_json: bool, console: Any) -> None:
 @app.command()
 def check(file: File) -> None:
     """Says whether a file of devices can be meant so, without opening any."""
-    from brain_edge.devices.protocols import OWN, check_device, find
+    from brain_edge.devices.protocols import OWN, checked
     from brain_edge.schema import FormProblem
 
     for name, one in _read(file, []).devices.items():
         try:
-            driver = find(one.protocol, named=False)
-            check_device(driver, one.settings, {p: m.visitor for p, m in one.properties.items()},
-                         {p: m.property.writable for p, m in one.properties.items()}, named=False)
+            driver = checked(one, named=False)
         except FormProblem as problem:
             fail(f"{file}, Device {name}: {problem}")
         tell(f"{name}: {one.model} by {one.protocol}" + ("" if one.protocol in OWN else f" ({driver.__module__})"))
@@ -96,7 +98,7 @@ def protocols(as_json: Json = False) -> None:
 
 
 def _read(file: Path, settings: list[str]) -> Any:
-    from brain_edge.devices.alone import read_devices
+    from brain_edge.devices.files import read_devices
     from brain_edge.state.manifests import ManifestProblem
 
     try:

@@ -24,7 +24,7 @@ from brain_edge.federated import round_messages
 from brain_edge.federated.learner import Learner
 from brain_edge.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
 from brain_edge.messages import question
-from brain_edge.messages.question import LOOK, NoAnswer, NotGiven, insist
+from brain_edge.messages.question import NoAnswer, NotGiven, insist, rest
 from brain_edge.messages.rate_limit import RETRY
 from brain_edge.schema import FormProblem
 from brain_security.fleet_keys import learn
@@ -122,7 +122,7 @@ class Participant:
             if news and news != said:
                 log.info("%s", news)
                 said = news
-            _rest(stop, wait)
+            rest(min(wait, LONGEST_WAIT), lambda: not stop.is_set())
 
     def turn(self) -> Turned:
         """One turn: asks, and does what there is to do.
@@ -190,7 +190,7 @@ class Participant:
             head = self._insist({**_about(made), "digest": known}, stop)
             if "wait_s" not in head:
                 return bool(head.get("taken"))
-            _rest(stop, head["wait_s"])
+            rest(min(head["wait_s"], LONGEST_WAIT), lambda: not stop.is_set())
         raise NoAnswer("stopped")
 
     def _go_on(self, made: Made) -> None:
@@ -234,14 +234,14 @@ class Participant:
                 self.why = f"round {made.head['round']}, {made.examples} examples"
                 return Turned.TAKEN, 0.0
             if "wait_s" in answer:
-                _rest(stop, answer["wait_s"])
+                rest(min(answer["wait_s"], LONGEST_WAIT), lambda: not stop.is_set())
                 continue
             try:
                 self._up.hand_in(SHA256 + about["digest"], len(data), io.BytesIO(data), short,
                                  lambda: not stop.is_set())
             except (NotGiven, BlobProblem) as problem:      # the next answer says what became of it
                 limited_log("hand in", f"no more is taken of an update: {problem}")
-                _rest(stop, AGAIN)
+                rest(AGAIN, lambda: not stop.is_set())
         self.why = "stopped"
         return Turned.REFUSED, 0.0
 
@@ -262,10 +262,3 @@ class Participant:
 def _about(made: Made) -> dict[str, Any]:
     return {"do": "put", "run": made.head["run"], "round": made.head["round"], "version": made.head["version"],
             "size": made.head["size"], "examples": max(1, int(made.examples)), "metrics": made.metrics}
-
-
-def _rest(stop: Flag, seconds: float) -> None:
-    """Waits, in parts: a signal that reaches another thread, as Zenoh's, wakes this one at the end of a wait only."""
-    end = time.monotonic() + min(seconds, LONGEST_WAIT)
-    while (left := end - time.monotonic()) > 0.0 and not stop.wait(min(left, LOOK)):
-        pass

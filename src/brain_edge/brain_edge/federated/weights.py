@@ -90,18 +90,3 @@ def check(weights: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray]) -> 
                                  f"{list(found.shape)}; this robot has another version of the network")
         if not np.isfinite(found).all():
             raise WeightsProblem(f"{quoted(name)} holds numbers that are not finite")
-
-
-def change(weights: Mapping[str, np.ndarray], since: Mapping[str, np.ndarray]) -> Weights:
-    """Computes the change from ``since`` to ``weights``, in float64."""
-    return {name: np.asarray(weights[name], np.float64) - since[name] for name in since}
-
-
-def added(weights: Mapping[str, np.ndarray], more: Mapping[str, np.ndarray]) -> Weights:
-    """The sum, in float32."""
-    return {name: (np.asarray(value, np.float64) + more[name]).astype(np.float32) for name, value in weights.items()}
-
-
-def norm(weights: Mapping[str, np.ndarray]) -> float:
-    """Euclidean norm over all tensors."""
-    return float(np.sqrt(sum(float(np.square(value, dtype=np.float64).sum()) for value in weights.values())))

@@ -29,17 +29,26 @@ class NoAnswer(ConnectionError):
 
 
 class NotGiven(RuntimeError):
-    """The cloud is there, and refuses; says why."""
+    """The cloud is there, and refuses; says why.
+
+    Attributes:
+        why: its own words; empty where they are none of its.
+    """
+
+    def __init__(self, text: str, why: str = "") -> None:
+        super().__init__(text)
+        self.why = why
 
 
 def ask(session: Session, key: str, payload: bytes, patience: float, *, attachment: bytes | None = None,
-        done: threading.Event | None = None) -> bytes:
+        done: threading.Event | None = None, most: int = LARGEST) -> bytes:
     """Asks once.
 
     Args:
         patience: s for the answer.
         attachment: bytes that go with it.
         done: ends the waiting when set, as by who knows that the cloud has been started again meanwhile.
+        most: bytes of the answer.
 
     Raises:
         NoAnswer: none came. NotGiven: it is refused, or the answer is too large.
@@ -55,12 +64,13 @@ def ask(session: Session, key: str, payload: bytes, patience: float, *, attachme
     done.wait(patience)
     for reply in list(came):
         if reply.ok is not None:
-            if len(reply.ok.payload) > LARGEST:
+            if len(reply.ok.payload) > most:
                 raise NotGiven(f"the cloud answers with {len(reply.ok.payload)} bytes")
             return reply.ok.payload.to_bytes()
-        why = b"" if reply.err is None else reply.err.payload.to_bytes()[:500]
+        why = b"" if reply.err is None else reply.err.payload.to_bytes()[:2000]
         if why not in (b"", b"Timeout", WAIT.encode()):
-            raise NotGiven(f"the cloud refuses: {quoted(why.decode('utf-8', 'replace'))}")
+            text = why.decode("utf-8", "replace")
+            raise NotGiven(f"the cloud refuses: {quoted(text[:500])}", text)
     raise NoAnswer(NOTHING)
 
 

@@ -19,7 +19,6 @@ from brain_edge.messages.delivery_counters import DeliveryCounters
 from brain_edge.messages.envelope import Answer, Request
 from brain_edge.messages.history import Standing
 from brain_edge.messages.outbox import Diverged
-from brain_edge.messages.rate_limit import Bucket
 from brain_edge.schema import FormProblem, values_in
 from brain_edge.store import Store, StoreProblem
 from brain_wire import Session
@@ -86,8 +85,9 @@ class Receiver:
     def __init__(self, session: Session, key: str, store: Store, desk: Desk, *, software: str = "",
                  rate: float = RATE, tally: DeliveryCounters | None = None) -> None:
         self._tally = tally or DeliveryCounters()
-        self._store, self._desk, self._software, self._rate = store, desk, software, rate
-        self._buckets: dict[str, tuple[Bucket, Bucket]] = {}
+        self._store, self._desk, self._software = store, desk, software
+        self._messages = answering.Buckets(rate, 2 * rate, PEERS)
+        self._bytes = answering.Buckets(BYTES, BYTES_BURST, PEERS)
         answering.answer(session, key, envelope.REQUEST, self._serve, "reception", limited_log)
 
     def _serve(self, query: zenoh.Query) -> None:
@@ -97,7 +97,7 @@ class Receiver:
             if sender is None:
                 raise FormProblem(f"{quoted(key)} is no robot's key")
             data = b"" if query.payload is None else query.payload.to_bytes()
-            messages, bytes_in = self._bucket(sender)
+            messages, bytes_in = self._messages.of(sender), self._bytes.of(sender)
             held = max(messages.wait(), bytes_in.wait())
             if held > 0.0:
                 answer = self._wait(sender, min(held, 60.0), "more came than one robot may hand in")
@@ -121,13 +121,6 @@ class Receiver:
             query.reply_err(clip_utf8(str(problem), envelope.WHY))
             return
         query.reply(key, envelope.write_answer(answer))
-
-    def _bucket(self, sender: str) -> tuple[Bucket, Bucket]:
-        if sender not in self._buckets:
-            if len(self._buckets) >= PEERS:
-                self._buckets.clear()
-            self._buckets[sender] = Bucket(self._rate, 2 * self._rate), Bucket(BYTES, BYTES_BURST)
-        return self._buckets[sender]
 
     def _wait(self, sender: str, wait: float, why: str) -> Answer:
         self._tally.held_back += 1

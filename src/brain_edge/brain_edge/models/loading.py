@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple
 from brain_edge.blobs.store import digest_of
 from brain_edge.models.fetching import Fetching
 from brain_edge.models.goals import GoalWatch
-from brain_edge.models.model_cache import Loaded, ModelCache
+from brain_edge.models.model_cache import ModelCache
 from brain_edge.models.model_file import OWN
 from brain_edge.state.brain import Brain, Never, NotNow
 from brain_edge.state.desired_state import DesiredState, Wanted
@@ -115,7 +115,9 @@ class Loading:
             return
         text = f"{region} failed with model {row.digest[:19]}: {why}; it gets back what it had before"
         with self._store.change() as db:
-            Loaded(db).fail(region, guard.version, text)
+            # it is to have what it had before, whatever that order says
+            db.execute("UPDATE loaded SET digest = before, failed = ?, why = ? WHERE region = ?",
+                       (guard.version, text[:400], region))
             self._held.event_within(db, text)
         del self._guards[region]        # not before it is written down: else nobody would give back what it had
         log.error("%s", text)
@@ -176,7 +178,11 @@ class Loading:
                 self._cache.used(digest)
         if not known:
             with self._store.change() as db:
-                Loaded(db).set(region, digest, original)
+                if row is None:
+                    db.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, NULL, '')", (region, digest, OWN, original))
+                else:
+                    db.execute("UPDATE loaded SET digest = ?, before = ?, failed = NULL, why = '' WHERE region = ?",
+                               (digest, row.digest, region))
                 has = "its own weights" if digest == OWN else f"model {digest[:19]}"
                 self._held.event_within(db, f"{region} has {has}")
         if digest == OWN or self._cache.signer(digest):

@@ -2,7 +2,6 @@
 """The cache: models on a robot's disk, within a quota. What is in use, or was before that, is never let go of."""
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Iterable
 
@@ -82,24 +81,3 @@ class ModelCache:
     def _in_use(self) -> set[str]:
         return {digest for row in self._store.read("SELECT digest, before FROM loaded") for digest in row
                 if digest != OWN}
-
-
-class Loaded:
-    """Models that regions were given: within a transaction, by region."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def set(self, region: str, digest: str, original: str) -> None:
-        """A region has a model now."""
-        row = self._db.execute("SELECT digest FROM loaded WHERE region = ?", (region,)).fetchone()
-        if row is None:
-            self._db.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, NULL, '')", (region, digest, OWN, original))
-        elif row[0] != digest:
-            self._db.execute("UPDATE loaded SET digest = ?, before = ?, failed = NULL, why = '' WHERE region = ?",
-                             (digest, row[0], region))
-
-    def fail(self, region: str, version: int, why: str) -> None:
-        """A region failed with what it has: it is to have what it had before, whatever that order says."""
-        self._db.execute("UPDATE loaded SET digest = before, failed = ?, why = ? WHERE region = ?",
-                         (version, why[:400], region))

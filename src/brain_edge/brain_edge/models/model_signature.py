@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statement about a model, and who signs it: its card and its evaluation beside it, and a signature over all of it.
+"""Statement about a model, and who has signed it: its card and evaluation beside it, a signature over all of it.
 
 The statement holds the digests of the model, its card and its evaluation. So whoever signs it vouches for all three,
 and none can be exchanged for another later.
@@ -7,11 +7,10 @@ and none can be exchanged for another later.
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any, Mapping
 
 from brain_edge.blobs.store import PATTERN
-from brain_edge.models.model_file import ModelProblem, json_text
+from brain_edge.models.model_file import ModelProblem
 from brain_edge.schema import FormProblem, check, read_json
 
 FORMAT = 1
@@ -32,32 +31,9 @@ RECORD = {"type": "object", "required": ["statement", "signature", "certificate"
 """What goes with a model: texts. An empty signature: it is not signed."""
 
 
-def _digest(text: str) -> str:
+def text_digest(text: str) -> str:
+    """Digest of a text, as the statement has those of the card and the evaluation."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def state(digest: str, region: str, size: int, card: str, evaluation: str, credentials: Path | None) -> dict[str, str]:
-    """A record, signed where there are credentials.
-
-    Raises:
-        ModelProblem: the card or the evaluation is too long, or cannot be signed.
-    """
-    for what, text, most in (("card", card, CARD), ("evaluation", evaluation, EVALUATION)):
-        if len(text) > most:
-            raise ModelProblem(f"the {what} has {len(text)} characters, and at most {most} are taken")
-    text = json_text({"format": FORMAT, "digest": digest, "region": region, "size": size, "card": _digest(card),
-                      "evaluation": _digest(evaluation)})
-    signature = certificate = ""
-    if credentials is not None:
-        from brain_security.signing import SigningProblem, sign
-
-        try:
-            signed = sign(credentials, SIGNED + text.encode("utf-8"))
-        except SigningProblem as problem:
-            raise ModelProblem(str(problem)) from None
-        signature, certificate = signed.value, signed.certificate
-    return {"statement": text, "signature": signature, "certificate": certificate, "card": card,
-            "evaluation": evaluation}
 
 
 def read_statement(record: Any, authority: bytes | None) -> tuple[Mapping[str, Any], str]:
@@ -77,7 +53,7 @@ def read_statement(record: Any, authority: bytes | None) -> tuple[Mapping[str, A
     except FormProblem as problem:
         raise ModelProblem(f"what is said of the model does not read: {problem}") from None
     for what in ("card", "evaluation"):
-        if _digest(record[what]) != found[what]:
+        if text_digest(record[what]) != found[what]:
             raise ModelProblem(f"the {what} of model {found['digest'][:19]} is another than the one that was signed")
     if authority is None:
         return found, ""

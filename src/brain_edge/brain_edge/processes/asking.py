@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import zenoh
-
+from brain_edge.messages.question import NoAnswer, NotGiven, ask
 from brain_edge.processes.settings import ANSWER, CLOUD_AT, CLOUD_VARIABLE, ZENOH, refused, remedy
 from brain_edge.schema import FormProblem, read_json
 from brain_security.fleet_keys import orders
@@ -63,21 +62,21 @@ class Asking:
         Raises:
             NoCloud: see there.
         """
-        replies = self._session.zenoh.get(
-            orders(self._person), payload=json.dumps({"do": do, **more}).encode(), attachment=data,
-            target=zenoh.QueryTarget.ALL, consolidation=zenoh.ConsolidationMode.NONE, timeout=PATIENCE)
-        for reply in replies:
-            if reply.ok is None:
-                why = b"" if reply.err is None else reply.err.payload.to_bytes()[:2000]
-                raise NoCloud(why.decode("utf-8", "replace") or "the cloud did not answer in time")
-            try:
-                found = read_json(reply.ok.payload.to_bytes(), ANSWER, 500_000)
-            except FormProblem as problem:
-                raise NoCloud(f"what the cloud answers cannot be read: {problem}") from None
-            if isinstance(found, dict):
-                return found
-        allowed = "" if self._session.credentials is None else f", or does not let {quoted(self._person)} ask"
-        raise NoCloud(f"{self._at} is reached, but no cloud answers there{allowed}; start one with `brain cloud`")
+        try:
+            text = ask(self._session, orders(self._person), json.dumps({"do": do, **more}).encode(), PATIENCE,
+                       attachment=data, most=ANSWER)
+            found = read_json(text, ANSWER, 500_000)
+            if not isinstance(found, dict):
+                raise FormProblem("it is no object")
+            return found
+        except NotGiven as problem:
+            raise NoCloud(problem.why or str(problem)) from None
+        except FormProblem as problem:
+            raise NoCloud(f"what the cloud answers cannot be read: {problem}") from None
+        except NoAnswer:
+            allowed = "" if self._session.credentials is None else f", or does not let {quoted(self._person)} ask"
+            raise NoCloud(f"{self._at} is reached, but no cloud answers there{allowed}; start one with `brain cloud`"
+                          ) from None
 
     def close(self) -> None:
         """Ends the session."""

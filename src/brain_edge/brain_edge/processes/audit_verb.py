@@ -9,7 +9,7 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain_edge.processes.options import CloudAt, FleetSecure
-from brain_edge.processes.with_cloud import with_cloud
+from brain_edge.processes.with_cloud import with_cloud, with_folder
 from brain_runtime.command.options import Json, fail, tell, tell_json
 
 PAGE = 1000     # entries that are asked for at once
@@ -31,14 +31,7 @@ def audit(verify: Annotated[bool, typer.Option("--verify", help="Follow the chai
     if wanted is not None and not verify:
         fail("--expect belongs to --verify", 2)
     if folder is not None:
-        from brain_edge.reading import Reading
-        from brain_edge.store import StoreProblem
-
-        try:
-            with Reading(folder.expanduser()) as reading:
-                _show(_pages(lambda after: _page(reading, after)), verify, wanted, as_json)
-        except (StoreProblem, FileNotFoundError) as problem:
-            fail(str(problem))
+        with_folder(folder, lambda reading: _show(_pages(lambda after: _page(reading, after)), verify, wanted, as_json))
         return
     with_cloud(cloud, secure, lambda ask: _show(_pages(lambda after: ask("audit", after=after)), verify, wanted,
                                                 as_json))

@@ -82,8 +82,9 @@ class Edge:
         self._cache = ModelCache(store, quota)
         self._fetching = Fetching(store.member, self._cache, self._authority, self._came)
         self._effects = self._bring_about(router, namespace)
-        self._devices = FleetDevices(self.held, router, namespace, dict(device_files), self._something, stop)
-        self._programs = Programs(self.held, programs, store.path.parent / "programs", self._something, stop)
+        self._workers = (
+            self._effects, FleetDevices(self.held, router, namespace, dict(device_files), self._something, stop),
+            Programs(self.held, programs, store.path.parent / "programs", self._something, stop))
         self.tally, self.cloud_here, self.losses = DeliveryCounters(), False, 0
         self._sender: Sender | None = None
         self._alone = Alone(store)
@@ -100,9 +101,8 @@ class Edge:
     def run(self) -> None:
         """Runs until ``stop``."""
         # First what needs no cloud, so that a robot that starts without one is as it was last told.
-        self._effects.start()
-        self._devices.start()
-        self._programs.start()
+        for worker in self._workers:
+            worker.start()
         wanted = self.held.wanted()
         log.info("%s begins with %d resources that are wanted, version %d", self.store.member, len(wanted),
                  self.held.version())
@@ -115,9 +115,8 @@ class Edge:
         self._turn.set()
         self._hurry()
         linking.join(5.0)
-        self._effects.join()
-        self._devices.join()
-        self._programs.join()
+        for worker in self._workers:
+            worker.join()
         self._fetching.close()
 
     def _came(self) -> None:
@@ -273,9 +272,8 @@ class Edge:
 
     def _applied(self, peer: str) -> None:
         log.info("the cloud has told what it wants: version %d", self.held.version())
-        self._effects.wake()
-        self._devices.wake()
-        self._programs.wake()
+        for worker in self._workers:
+            worker.wake()
 
     def _begun(self, db: sqlite3.Connection, peer: str, dropped: int) -> None:
         text = f"{self.store.member} was taken in by its cloud"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure, Metrics
+from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, Metrics, become
 from brain_edge.processes.settings import TOKEN_VARIABLE
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
@@ -36,9 +35,7 @@ def edge(cloud: CloudAt = None,
              "--device-files", metavar="FILE", help="Files that orders may name for this robot's devices, as "
              "passwords: a name with a path and hosts each. Default: none.")] = None,
          router: Router = None,
-         brain_secure: Annotated[Path | None, typer.Option(
-             "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-             "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
+         brain_secure: BrainSecure = None,
          domain: Domain = None, namespace: Namespace = "", metrics: Metrics = None) -> None:
     """Runs a robot's side of a fleet until Ctrl-C, beside `brain up` or `ros2 launch`.
 
@@ -46,19 +43,9 @@ def edge(cloud: CloudAt = None,
     """
     use_domain(domain)
     use_security(brain_secure)
-    folder = folder.expanduser().absolute()
-    words = [sys.executable, "-m", "brain_edge.processes.run_edge", "--folder", str(folder)]
-    for option, value in (("--name", name), ("--cloud", cloud), ("--router", router), ("--door", door),
-                          ("--namespace", namespace or None),
-                          ("--secure", None if secure is None else secure.expanduser().absolute()),
-                          ("--programs", None if programs is None else programs.expanduser().absolute()),
-                          ("--device-files", None if device_files is None else device_files.expanduser().absolute()),
-                          ("--models-mb", models_mb), ("--rate", str(1000.0 * rate) if rate else None),
-                          ("--metrics", metrics)):
-        if value is not None:
-            words += [option, str(value)]
     os.environ.pop(TOKEN_VARIABLE, None)
     if enroll is not None:
         os.environ[TOKEN_VARIABLE] = enroll     # not as a word, which any user of this machine could read for months
-    # What runs for months on a small computer need not hold what the command was read with.
-    os.execv(sys.executable, words)
+    become("brain_edge.processes.run_edge", folder=folder, name=name, cloud=cloud, router=router, door=door,
+           namespace=namespace or None, secure=secure, programs=programs, device_files=device_files,
+           models_mb=models_mb, rate=1000.0 * rate or None, metrics=metrics)

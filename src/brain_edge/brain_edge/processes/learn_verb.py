@@ -2,14 +2,12 @@
 """``brain fleet learn``: a robot's part in what its fleet learns together."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure, become
 
 
 def learn(learner: Annotated[str, typer.Argument(help="What is learned, as vision: an entry point of the group "
@@ -28,11 +26,5 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
     It runs beside `brain edge`, at a low priority, and needs what the learner needs: for vision the package
     brain_training.
     """
-    words = [sys.executable, "-m", "brain_edge.processes.run_learn", "--learner", learner, "--name", name, "--labels",
-             labels, "--seed", str(seed), "--folder", str(folder.expanduser().absolute() / name / learner)]
-    for one in data:
-        words += ["--data", str(Path(one).expanduser().absolute())]
-    for option, value in (("--cloud", cloud), ("--secure", None if secure is None else secure.expanduser().absolute())):
-        if value is not None:
-            words += [option, str(value)]
-    os.execv(sys.executable, words)
+    become("brain_edge.processes.run_learn", learner=learner, name=name, labels=labels, seed=seed,
+           folder=folder / name / learner, data=[Path(one) for one in data], cloud=cloud, secure=secure)

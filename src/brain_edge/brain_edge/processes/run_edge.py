@@ -18,25 +18,22 @@ import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Sequence  # noqa: E402
 
-from brain_edge.devices.owned_files import read_files  # noqa: E402
 from brain_edge.enrolment.names import FILE  # noqa: E402
 from brain_edge.messages.outbox import Limits  # noqa: E402
 from brain_edge.models.model_cache import QUOTA  # noqa: E402
 from brain_edge.monitoring.edge_figures import EdgeFigures  # noqa: E402
-from brain_edge.owners_file import OwnersFileProblem  # noqa: E402
+from brain_edge.owners_file import OwnersFileProblem, read_files, read_programs  # noqa: E402
 from brain_edge.processes.edge import Edge  # noqa: E402
-from brain_edge.processes.identity import check_credentials, cloud_at  # noqa: E402
+from brain_edge.processes.identity import begun, check_credentials, cloud_at  # noqa: E402
 from brain_edge.processes.settings import TOKEN_VARIABLE, software  # noqa: E402
-from brain_edge.programs.file import read_programs  # noqa: E402
 from brain_edge.reading import Reading  # noqa: E402
 from brain_edge.store import Store, StoreProblem  # noqa: E402
 from brain_runtime.metrics.address import MetricsProblem, shown_address  # noqa: E402
 from brain_runtime.metrics.opening import open_server  # noqa: E402
 from brain_runtime.run.ending import Ending, leave  # noqa: E402
-from brain_security.fleet_keys import FleetNameProblem, check_robot  # noqa: E402
+from brain_security.fleet_keys import FleetNameProblem  # noqa: E402
 from brain_wire import SessionProblem, safe_text  # noqa: E402
 from brain_wire.credentials import read_credentials  # noqa: E402
-from brain_wire.logs import survive_full_disk  # noqa: E402
 
 log = logging.getLogger("brain.edge")
 
@@ -58,9 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--device-files", type=Path)
     parser.add_argument("--models-mb", type=float, default=QUOTA / 1e6)
     options = parser.parse_args(argv)
-    ending = Ending()
-    survive_full_disk()
-    safe_text.log_to(sys.stderr, logging.INFO, "%(asctime)s %(levelname)s edge: %(message)s")
+    ending = begun("edge")
     token = os.environ.pop(TOKEN_VARIABLE, "").strip()
     own = options.folder / FILE
     secured = bool(token) or options.secure is not None or own.is_file()
@@ -70,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.secure = _enroll(token, options, cloud, ending)
         elif options.secure is None and own.is_file():
             options.secure = own        # it has enrolled before
-        name = check_robot(options.name or _name(options.folder, options.secure))
+        name = options.name or _name(options.folder, options.secure)
         check_credentials(options.secure, name)
         with contextlib.ExitStack() as also, Store(options.folder, name) as store:
             server = None if options.metrics is None else also.enter_context(open_server(options.metrics))

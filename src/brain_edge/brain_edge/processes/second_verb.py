@@ -2,14 +2,12 @@
 """``brain fleet second``: a robot's vision asks the cloud's large network about hard pictures."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, become
 from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
 
 
@@ -19,9 +17,7 @@ def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The
            deadline: Annotated[float, typer.Option(min=0.01, max=5.0, metavar="SECONDS", help="That an answer may "
                                "take; a later one is let go of.")] = 0.5,
            cloud: CloudAt = None, secure: FleetSecure = None, router: Router = None,
-           brain_secure: Annotated[Path | None, typer.Option("--brain-secure", metavar="FOLDER",
-                                   envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-                                   "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
+           brain_secure: BrainSecure = None,
            domain: Domain = None, namespace: Namespace = "") -> None:
     """Carries hard pictures of this robot's brain to the cloud and answers back, until Ctrl-C.
 
@@ -30,10 +26,5 @@ def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The
     """
     use_domain(domain)
     use_security(brain_secure)
-    words = [sys.executable, "-m", "brain_edge.processes.run_second", "--name", name, "--folder",
-             str(folder.expanduser().absolute()), "--deadline", str(deadline)]
-    for option, value in (("--cloud", cloud), ("--router", router), ("--namespace", namespace or None),
-                          ("--secure", None if secure is None else secure.expanduser().absolute())):
-        if value is not None:
-            words += [option, str(value)]
-    os.execv(sys.executable, words)
+    become("brain_edge.processes.run_second", name=name, folder=folder, deadline=deadline, cloud=cloud, router=router,
+           namespace=namespace or None, secure=secure)

@@ -10,10 +10,11 @@ from rich.text import Text
 
 from brain_edge.messages.history import REMEDY
 from brain_edge.processes.alone import duration
-from brain_wire.safe_text import quoted
 
-_STYLES = {"connected": "green", "applied": "green", "away": "yellow", "waiting": "yellow", "ordered": "yellow",
-           "apart": "red", "revoked": "red", "refused": "red", "kept": "dim", "unknown": "dim"}
+_STYLES = {**dict.fromkeys(("connected", "applied", "ok", "online"), "green"),
+           **dict.fromkeys(("away", "waiting", "ordered", "starting", "stale"), "yellow"),
+           **dict.fromkeys(("apart", "revoked", "refused", "offline", "invalid", "out of limits"), "red"),
+           **dict.fromkeys(("kept", "unknown"), "dim")}
 
 
 def new_table(*columns: str) -> Table:
@@ -24,7 +25,8 @@ def new_table(*columns: str) -> Table:
     return table
 
 
-def _state(state: str) -> Text:
+def state_text(state: str) -> Text:
+    """A state of a robot, a resource or a property, in its colour."""
     return Text(state, _STYLES.get(state, ""))
 
 
@@ -40,7 +42,7 @@ def robots_table(found: Mapping[str, Any]) -> Any:
     for one in found["robots"]:
         heard = "never" if one["heard_s"] is None else f"{duration(one['heard_s'])} ago"
         counts = ", ".join(f"{count} {state}" for state, count in sorted(one["resources"].items())) or "none"
-        table.add_row(one["robot"], _state(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
+        table.add_row(one["robot"], state_text(one["state"]), heard, str(one["waiting"]), str(one["version"]), counts,
                       one["software"] or "")
     reasons = [Text(f"{one['robot']} is set apart: {one['apart']}; {REMEDY.format(one['robot'])}", "red")
                for one in found["robots"] if one["apart"]]
@@ -54,7 +56,7 @@ def resources_table(resources: Any) -> Table:
     """Each resource of each robot in a line."""
     table = new_table("kind", "name", "robot", "version", "state", "why")
     for one in resources:
-        table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), _state(one["state"]),
+        table.add_row(one["kind"], one["name"], one["robot"], str(one["version"]), state_text(one["state"]),
                       one.get("why", ""))
     return table
 
@@ -79,26 +81,3 @@ def here_table(found: Mapping[str, Any]) -> Any:
         link = "with its cloud" if alone is None else f"without its cloud for {duration(alone)}"
     head = f"{found['robot']}: {link}; version {found['version']}; {found['waiting']} messages wait"
     return Group(Text(head), resources_table([{"robot": found["robot"], **one} for one in found["resources"]]))
-
-
-def learning_table(found: Mapping[str, Any]) -> Any:
-    """The open round in a line, and the newest rounds below it."""
-    one = found["learning"]
-    if one is None:
-        return Text("nothing is learned together; start the cloud with `brain cloud --learn PLAN`")
-    head = f"{one['name']}: {one['learner']} by {one['strategy']}, {one['version']} of {one['rounds']} rounds done"
-    if not one["over"]:
-        left = "waits for a robot" if one["left_s"] is None else f"{duration(one['left_s'])} left"
-        head += f"; round {one['round']}: {left}, {len(one['answered'])} have answered"
-        if one["missing"]:
-            head += f", missing {', '.join(one['missing'][:8])}"
-    if "privacy" in one:
-        head += f"; epsilon {one['privacy']['epsilon']:.2f} at delta {one['privacy']['delta']:g}"
-    table = new_table("round", "ended", "lasted", "robots", "missing", "refused, declined, left out")
-    for entry in one["history"][-10:]:
-        table.add_row(str(entry["round"]), entry["ended"], f"{entry['lasted_s']:.1f} s",
-                      ", ".join(entry["robots"]) or "nobody", ", ".join(entry["missing"]),
-                      "; ".join([*(f"{robot}: {quoted(why)}" for part in ("refused", "declined")
-                                   for robot, why in entry.get(part, {}).items()),
-                                 *(f"{robot}: left out, since it was late" for robot in entry.get("left_out", ()))]))
-    return Group(Text(head), table) if one["history"] else Text(head)

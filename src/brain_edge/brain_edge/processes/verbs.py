@@ -13,8 +13,8 @@ from brain_edge.processes.learn_verb import learn
 from brain_edge.processes.options import CloudAt, FleetSecure, Watch
 from brain_edge.processes.others_verbs import FleetVerbs
 from brain_edge.processes.second_verb import second
-from brain_edge.processes.with_cloud import check_robot, look, with_cloud
-from brain_runtime.command.options import Json, fail
+from brain_edge.processes.with_cloud import check_robot, look, with_cloud, with_folder
+from brain_runtime.command.options import Json
 
 app = typer.Typer(cls=FleetVerbs, help="Ask the cloud of a fleet, and order what is wanted of its robots.",
                   no_args_is_help=True)
@@ -29,16 +29,7 @@ def status(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, s
     from brain_edge.processes.tables import here_table, status_table
 
     if folder is not None:
-        from brain_edge.reading import Reading
-        from brain_edge.store import StoreProblem
-
-        try:
-            with Reading(folder.expanduser()) as reading:
-                look(reading.status, here_table, watch, as_json)
-        except (StoreProblem, FileNotFoundError) as problem:
-            fail(str(problem))
-        except KeyboardInterrupt:
-            return
+        with_folder(folder, lambda reading: look(reading.status, here_table, watch, as_json))
         return
     with_cloud(cloud, secure, lambda ask: look(lambda: ask("status"), status_table, watch, as_json))
 
@@ -58,20 +49,10 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
                 "--folder", metavar="DIR", help="On a robot: those that its edge knows, as ~/.brain/edge, without the "
                 "cloud.")] = None) -> None:
     """Shows the devices of each robot: what is desired of each property, and what it was last."""
-    from brain_edge.devices.tables import devices_table
+    from brain_edge.devices.tables import devices_here, devices_table
 
     if folder is not None:
-        from brain_edge.devices.tables import devices_here
-        from brain_edge.reading import Reading
-        from brain_edge.store import StoreProblem
-
-        try:
-            with Reading(folder.expanduser()) as reading:
-                look(lambda: devices_here(reading.status()), devices_table, watch, as_json)
-        except (StoreProblem, FileNotFoundError) as problem:
-            fail(str(problem))
-        except KeyboardInterrupt:
-            return
+        with_folder(folder, lambda reading: look(lambda: devices_here(reading.status()), devices_table, watch, as_json))
         return
     which = {} if robot is None else {"robot": robot}
 

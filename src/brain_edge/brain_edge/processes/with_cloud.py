@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Session with the cloud for a verb that asks it something, and its answer shown once or again and again."""
+"""Where a verb asks: the cloud, or a folder of an edge or a cloud; and the answer, shown once or again and again."""
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from brain_runtime.command.options import fail, tell_json
+
+if TYPE_CHECKING:
+    from brain_edge.reading import Reading
 
 REFRESH = 1.0       # s between two pictures of --watch
 
@@ -20,6 +23,25 @@ def with_cloud(cloud: str | None, secure: Path | None, work: Callable[[Any], Non
         with Asking(cloud, None if secure is None else secure.expanduser()) as asking:
             work(asking)
     except (NoCloud, SessionProblem) as problem:
+        fail(str(problem))
+    except KeyboardInterrupt:
+        return
+
+
+def with_folder(folder: Path, work: Callable[[Reading], None]) -> None:
+    """Does something with what an edge or a cloud knows, whether it runs or not; ends with a line where that is none.
+
+    Args:
+        folder: of it.
+        work: reads its database.
+    """
+    from brain_edge.reading import Reading
+    from brain_edge.store import StoreProblem
+
+    try:
+        with Reading(folder.expanduser()) as reading:
+            work(reading)
+    except (StoreProblem, FileNotFoundError) as problem:
         fail(str(problem))
     except KeyboardInterrupt:
         return

@@ -43,9 +43,8 @@ class Programs(Worker):
 
     def __init__(self, held: DesiredState, programs: Mapping[str, Sequence[str]], folder: Path,
                  reported: Callable[[], None], stop: Flag) -> None:
-        super().__init__("programs", LOOK, 3 * GRACE, limited_log, stop)
-        self._held, self._programs, self._folder = held, dict(programs), folder
-        self._reported = reported
+        super().__init__("programs", LOOK, 3 * GRACE, limited_log, held, reported, stop)
+        self._programs, self._folder = dict(programs), folder
         self._token = secrets.token_hex(8)
         self._loop = Loop((), Through())
 
@@ -74,9 +73,8 @@ class Programs(Worker):
                 status = {"state": "applied"}
             else:
                 status = {"state": "applied", "why": DONE} if name in done else how_it_is(self._loop, name)
-            if self._held.report(one, status):
+            if self._report(one, status) and status["state"] != "refused":
                 log.info("Job %s: %s%s", name, status["state"], f", {status['why']}" if "why" in status else "")
-                self._reported()
 
     def _workload(self, name: str, words: tuple[str, ...]) -> Workload:
         step = Command(argv=list(words), env=base_env(), cwd=str(Path.home()))

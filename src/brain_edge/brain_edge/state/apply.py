@@ -27,8 +27,7 @@ LOOK = 2.0          # s between two looks at whether the brain still is as it is
 AGAIN = 1.0         # s until the next attempt where a region or the router is not there
 NODE = "brain_edge"
 
-log = logging.getLogger(__name__)
-limited_log = RateLimitedLog(log)
+limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
 def settled(wanted: list[Wanted]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -80,9 +79,8 @@ class Effects(Woken):
 
     def __init__(self, held: DesiredState, loading: Loading, router: str | None, namespace: str,
                  reported: Callable[[], None], stop: Flag) -> None:
-        super().__init__("effects", 2 * ANSWER, stop)
-        self._held, self._loading, self._router, self._namespace = held, loading, router, namespace
-        self._reported = reported
+        super().__init__("effects", 2 * ANSWER, held, reported, stop)
+        self._loading, self._router, self._namespace = loading, router, namespace
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -162,11 +160,9 @@ class Effects(Woken):
         for one in wanted:
             self._report(one, known.get(one[:2], {"state": "waiting", "why": why[:500]}))
 
-    def _report(self, wanted: Wanted, status: Mapping[str, Any]) -> None:
+    def _report(self, one: Wanted, status: Mapping[str, Any]) -> bool:
         try:
-            if self._held.report(wanted, status):
-                if status["state"] == "refused":
-                    log.warning("%s %s cannot be done: %s", wanted.kind, wanted.name, status["why"])
-                self._reported()
+            return super()._report(one, status)
         except (StoreProblem, OutboxFull) as problem:
             limited_log("report", f"not reported: {problem}")
+            return False

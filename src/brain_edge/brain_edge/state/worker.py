@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from typing import Any, Callable, Mapping
 
 from brain_edge.messages.outbox import OutboxFull
+from brain_edge.state.desired_state import DesiredState, Wanted
 from brain_edge.store import StoreProblem
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.wakeup import Flag, Signal
+
+log = logging.getLogger("brain.edge")
 
 
 class Woken(ABC):
@@ -18,11 +22,15 @@ class Woken(ABC):
     Args:
         what: it is for, for people.
         patience: s that its end may take.
+        held: what is wanted.
+        reported: called when something was reported.
         stop: ends it.
     """
 
-    def __init__(self, what: str, patience: float, stop: Flag) -> None:
+    def __init__(self, what: str, patience: float, held: DesiredState, reported: Callable[[], None], stop: Flag
+                 ) -> None:
         self._what, self._patience, self._stop = what, patience, stop
+        self._held, self._reported = held, reported
         self._wake = Signal()
         self._thread = threading.Thread(target=self._run, name=what, daemon=True)
 
@@ -43,6 +51,15 @@ class Woken(ABC):
     def _run(self) -> None:
         """Runs in the thread until ``stop`` is set; waits for ``_wake``."""
 
+    def _report(self, one: Wanted, status: Mapping[str, Any]) -> bool:
+        """Reports how a resource is done, where that is news; whether it was. Raises StoreProblem, OutboxFull."""
+        if not self._held.report(one, status):
+            return False
+        if status["state"] == "refused":
+            log.warning("%s %s cannot be done: %s", one.kind, one.name, status["why"])
+        self._reported()
+        return True
+
 
 class Worker(Woken):
     """Looks again and again, whatever goes wrong at one look; at its end, so does all that it looks after.
@@ -52,11 +69,12 @@ class Worker(Woken):
         every: s between two looks.
         patience: s that its end may take.
         limited_log: tells what goes wrong.
-        stop: ends it.
+        held, reported, stop: see the base.
     """
 
-    def __init__(self, what: str, every: float, patience: float, limited_log: RateLimitedLog, stop: Flag) -> None:
-        super().__init__(what, patience, stop)
+    def __init__(self, what: str, every: float, patience: float, limited_log: RateLimitedLog, held: DesiredState,
+                 reported: Callable[[], None], stop: Flag) -> None:
+        super().__init__(what, patience, held, reported, stop)
         self._every, self._limited_log = every, limited_log
 
     def _pause(self) -> None:

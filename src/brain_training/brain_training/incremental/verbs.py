@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from brain_edge.processes.options import BrainSecure, become
 from brain_runtime.command.options import Domain, Json, Namespace, Router, fail, tell, tell_json, use_domain, \
     use_security
 
@@ -31,10 +31,8 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
             threshold: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Confidence from which on vision "
                                  "tells of a thing. Default: that of the weights that ship.")] = None,
             folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Of the clips.")] = CLIPS,
-            router: Router = None, brain_secure: Annotated[Path | None, typer.Option(
-                "--brain-secure", metavar="FOLDER", envvar="BRAIN_SECURITY", help="Credentials for this robot's own "
-                "brain, with those of its edge: brain keys FOLDER --edge.")] = None,
-            domain: Domain = None, namespace: Namespace = "", as_json: Json = False) -> None:
+            router: Router = None, brain_secure: BrainSecure = None, domain: Domain = None,
+            namespace: Namespace = "", as_json: Json = False) -> None:
     """Keeps short clips of what was hard for this robot; they stay on it until its owner lets them leave.
 
     It runs beside `brain edge`, at a low priority.
@@ -54,13 +52,8 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
         return
     use_domain(domain)
     use_security(brain_secure)
-    words = [sys.executable, "-m", "brain_training.incremental.run_collect", "--name", name, "--folder", str(folder),
-             "--keep", str(keep), "--most", str(most), "--threshold", str(threshold)]
-    for option, value in (("--rules", rules), ("--teacher", teacher), ("--router", router),
-                          ("--namespace", namespace or None)):
-        if value is not None:
-            words += [option, value]
-    os.execv(sys.executable, words)
+    become("brain_training.incremental.run_collect", name=name, folder=folder, keep=keep, most=most,
+           threshold=threshold, rules=rules, teacher=teacher, router=router, namespace=namespace or None)
 
 
 def _threshold() -> float:

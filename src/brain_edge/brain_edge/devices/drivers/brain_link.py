@@ -1,35 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh sessions for drivers of what is on the brain's own router."""
+"""Drivers of what is on the brain's own router: a Zenoh session each."""
 from __future__ import annotations
 
-import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Mapping
+from abc import abstractmethod
+from typing import Any, ClassVar, Mapping
 
-from brain_edge.devices.driver import TEXT, Driver, Unreachable
-from brain_edge.devices.names import link_name
-
-if TYPE_CHECKING:
-    from brain_wire import Session
-
+from brain_edge.devices.driver import TEXT, Driver, Teller, Unreachable
+from brain_edge.devices.models import link_name
 
 # A host and port. Zenoh's other links name devices and files of the robot, and so does what may follow a #.
 ROUTER: Mapping[str, Any] = {**TEXT, "pattern": r"(tcp|tls|udp|quic|ws)/[A-Za-z0-9_.:%\[\]-]+:[0-9]{1,5}"}
+BREATH = 0.001      # s between two messages that are looked into; of what comes faster the newest count
 
 
-def linked(driver: Driver, undo: contextlib.ExitStack) -> Session:
-    """A session with the driver's router, or the brain's, which ``undo`` closes.
+class RouterDriver(Driver):
+    """A driver that is a session with the router of its settings, or with the brain's."""
 
-    Raises:
-        Unreachable: there is none.
-    """
-    from brain_wire import NoRouter, SessionProblem, open_session   # Zenoh, for those that use it
+    polls: ClassVar[bool] = False
+    _session: Any = None
 
-    try:
-        return undo.enter_context(open_session(driver.settings.get("router", driver.around.router), patience=0.0,
-                                               identity=identity(link_name(driver.around.device))))
-    except (NoRouter, SessionProblem) as problem:
-        raise Unreachable(str(problem)) from problem
+    def open(self, tell: Teller) -> None:
+        """See the base."""
+        from brain_wire import NoRouter, SessionProblem, open_session   # Zenoh, for those that use it
+
+        try:
+            self._session = open_session(self.settings.get("router", self.around.router), patience=0.0,
+                                         identity=identity(link_name(self.around.device)))
+        except (NoRouter, SessionProblem) as problem:
+            raise Unreachable(str(problem)) from problem
+        self._begin(tell)
+
+    @abstractmethod
+    def _begin(self, tell: Teller) -> None:
+        """Begins to hear what the device says."""
+
+    def look(self) -> None:
+        """See the base."""
+        if not self._session.linked:
+            raise Unreachable("the Zenoh router is gone")
+
+    def close(self) -> None:
+        """See the base."""
+        if self._session is not None:
+            self._session.close()
 
 
 def identity(name: str) -> str:

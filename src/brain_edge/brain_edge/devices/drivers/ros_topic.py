@@ -2,32 +2,30 @@
 """A topic of ROS 2, as rmw_zenoh has it on plain Zenoh: a field of a message is a property."""
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
-from typing import Any, ClassVar, Mapping
+from typing import Any, Mapping
 
-from brain_edge.devices.driver import TEXT, Driver, Teller, Unreachable, form
-from brain_edge.devices.drivers.brain_link import ROUTER, linked
-from brain_edge.devices.fields import PATH, inner
-from brain_edge.devices.names import link_name
+from brain_edge.devices.driver import TEXT, Teller, form
+from brain_edge.devices.drivers.brain_link import BREATH, ROUTER, RouterDriver
+from brain_edge.devices.models import link_name
+from brain_edge.devices.payloads import PATH, inner
 from brain_edge.devices.reserved import Topics, check_heard, check_said
 from brain_edge.schema import FormProblem
 from brain_wire import messages
 from brain_wire.names import NameProblem, absolute, expand
 
-BREATH = 0.001      # s between two messages that are looked into
 _TOPIC = {"type": "object", "required": ["topic", "type"], "properties": {
     "topic": TEXT, "type": TEXT, "field": {**PATH, "maxLength": 60}}}
 
 
-class RosTopic(Driver):
+class RosTopic(RouterDriver):
     """A device that is a node of ROS 2 already, or that somebody made one."""
 
     settings_form = form("router", "namespace", router=ROUTER, namespace=TEXT)
     visitor_form = form("field", "command", "best_effort", topic=TEXT, type=TEXT, field=PATH, command=_TOPIC,
                         best_effort={"type": "boolean"})
-    polls: ClassVar[bool] = False
+    _node: Any = None
 
     @classmethod
     def check(cls, visitor: Mapping[str, Any], writable: bool) -> None:
@@ -54,16 +52,13 @@ class RosTopic(Driver):
         except (NameProblem, FormProblem, messages.MessageError) as problem:
             raise ValueError(str(problem)) from None
 
-    def open(self, tell: Teller) -> None:
-        """See the base."""
+    def _begin(self, tell: Teller) -> None:
         from brain_wire import Node
         from brain_wire.qos import FEATURE, SENSOR
 
-        self._undo = contextlib.ExitStack()
-        self._session = linked(self, self._undo)
-        node = self._undo.enter_context(Node(self._session, link_name(self.around.device),
-                                             self.settings.get("namespace", self.around.namespace)))
-        self._topics = Topics(node)
+        self._node = Node(self._session, link_name(self.around.device),
+                          self.settings.get("namespace", self.around.namespace))
+        self._topics = Topics(self._node)
         self._publishers: dict[tuple[str, str], Any] = {}
         for name, visitor in self.visitors.items():
             # Best effort by default: it hears reliable and other publishers alike.
@@ -106,14 +101,15 @@ class RosTopic(Driver):
 
     def look(self) -> None:
         """See the base."""
-        if not self._session.linked:
-            raise Unreachable("the router of the brain is gone")
+        super().look()
         for why in self._topics.look().values():
             raise FormProblem(why)
 
     def close(self) -> None:
         """See the base."""
-        self._undo.close()
+        if self._node is not None:
+            self._node.close()
+        super().close()
 
 
 def _check_field(kind: str, path: str) -> None:

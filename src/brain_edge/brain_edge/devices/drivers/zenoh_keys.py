@@ -2,26 +2,23 @@
 """Plain Zenoh: a key for what a property is, another for what it shall be. Topics of ROS 2: ``ros_topic``."""
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
-from typing import Any, ClassVar, Mapping
+from typing import Any, Mapping
 
-from brain_edge.devices.driver import TEXT, Driver, Sample, Teller, Unreachable, form
-from brain_edge.devices.drivers.brain_link import ROUTER, linked
+from brain_edge.devices.driver import TEXT, Sample, Teller, form
+from brain_edge.devices.drivers.brain_link import BREATH, ROUTER, RouterDriver
 from brain_edge.devices.payloads import FIELDS, check_payload, decode, encode
 from brain_edge.devices.reserved import check_key
 
-BREATH = 0.001      # s between two messages that are looked into; of what comes faster the newest count
 WAITING = 16        # messages of a key
 
 
-class ZenohKeys(Driver):
+class ZenohKeys(RouterDriver):
     """A device that puts values on keys of Zenoh."""
 
     settings_form = form("router", router=ROUTER)
     visitor_form = form("command", *FIELDS, key=TEXT, command=TEXT, **FIELDS)
-    polls: ClassVar[bool] = False
 
     @classmethod
     def check(cls, visitor: Mapping[str, Any], writable: bool) -> None:
@@ -33,12 +30,9 @@ class ZenohKeys(Driver):
             raise ValueError("the model says ReadWrite, so a command is needed: the key on which the device is told")
         check_payload(visitor)
 
-    def open(self, tell: Teller) -> None:
-        """See the base."""
+    def _begin(self, tell: Teller) -> None:
         from zenoh.handlers import RingChannel
 
-        self._undo = contextlib.ExitStack()
-        self._session = linked(self, self._undo)
         for name, visitor in self.visitors.items():
             heard = self._session.zenoh.declare_subscriber(visitor["key"], RingChannel(WAITING))
             self._session.run(functools.partial(self._hear, name, heard, tell), f"key {name}")
@@ -70,12 +64,3 @@ class ZenohKeys(Driver):
         """See the base."""
         self.look()
         self._session.zenoh.put(visitor["command"], encode(value, visitor))
-
-    def look(self) -> None:
-        """See the base."""
-        if not self._session.linked:
-            raise Unreachable("the Zenoh router is gone")
-
-    def close(self) -> None:
-        """See the base."""
-        self._undo.close()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from brain_edge.messages import history
+from brain_cloud.enrolment import admission
 from brain_edge.messages.envelope import Entry, Portion, Position, Request, read_answer, write_request
 from brain_edge.messages.inbox import Refused
 from brain_edge.messages.receiver import Desk, Receiver
@@ -27,7 +27,7 @@ def desk(tmp_path):
     endpoint, told = f"tcp/127.0.0.1:{free_port()}", Counter()
     with Router([endpoint]), open_session(endpoint, patience=10) as session, Store(tmp_path, CLOUD) as store:
         made = Receiver(session, up("robot1"), store, Desk(
-            lambda key: "robot1", history.admit, odd_only,
+            lambda key: "robot1", admission.admit, odd_only,
             apart=lambda peer, why: told.update([f"{peer} apart: {why}"]),
             heard=lambda peer: told.update(["heard"]), applied=lambda peer: told.update(["applied"])))
 
@@ -63,6 +63,6 @@ def test_who_is_set_apart_is_told_of_once(desk):
 
 
 def test_one_that_a_full_cloud_does_not_take_in_is_not_told_of(desk, monkeypatch):
-    monkeypatch.setattr(history, "MOST", 0)
+    monkeypatch.setattr(admission, "MOST", 0)
     _, deliver, told = desk
     assert "takes no more in" in deliver(Request("robot1", CLOUD, A, None)).apart and told.keys() == {"bytes", "heard"}

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_edge.checks.end import ROBOT
-from brain_edge.checks.relay import Relay
+from brain_cloud.checks.end import ROBOT
+from brain_cloud.placement.relay import Relay
 from brain_edge.store import FILE
 from brain_security.fleet_keys import CLOUD
 from brain_wire.router import free_port
@@ -56,7 +56,7 @@ class Member:
         """Starts it."""
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "brain_edge.checks.end", self.role, str(self._folder), str(self._port)],
+                [sys.executable, "-m", "brain_cloud.checks.end", self.role, str(self._folder), str(self._port)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
         self._send()

@@ -7,7 +7,8 @@ import sqlite3
 from typing import Any, Iterable, Mapping
 
 from brain_edge.devices.files import described
-from brain_edge.devices.protocols import OWN, check_device, find
+from brain_edge.devices.protocols import OWN, checked
+from brain_edge.devices.twin_form import shown
 from brain_edge.schema import FormProblem
 from brain_edge.state.kinds import DEVICES
 from brain_edge.state.manifests import Resource
@@ -54,9 +55,7 @@ def _check(key: tuple[str, str], every: Mapping[tuple[str, str], Mapping[str, An
     device = told.devices.get(key[1]) if key[0] == "Device" else None
     if device is not None and device.protocol in OWN:   # of others' drivers the cloud knows nothing
         try:
-            check_device(find(device.protocol, named=True), device.settings,
-                         {name: one.visitor for name, one in device.properties.items()},
-                         {name: one.property.writable for name, one in device.properties.items()}, named=True)
+            checked(device, named=True)
         except FormProblem as problem:
             raise FormProblem(f"Device {device.name}: {problem}") from None
 
@@ -73,19 +72,5 @@ def devices(rows: Iterable[tuple[str, str, int, str, int | None, str | None]], h
     for robot, name, version, text, told, status in rows:
         spec = json.loads(text)
         about = json.loads(status) if status is not None and told == version else {"state": "ordered"}
-        found.append(device(robot, name, spec, about, here.get(robot, False)))
+        found.append(shown(robot, name, spec, about, here.get(robot, False)))
     return found
-
-
-def device(robot: str, name: str, spec: Mapping[str, Any], status: Mapping[str, Any], here: bool) -> dict[str, Any]:
-    """One device, as it is shown; ``fresh`` says of each property whether its value is one of now."""
-    twin = status.get("twin") or {}
-    properties = {one: {**about, "fresh": here and about["state"] == "ok"}
-                  for one, about in twin.get("properties", {}).items()}
-    state = status["state"] if not twin else twin["state"] if here else "away"
-    found = {"robot": robot, "device": name, "model": spec.get("model"), "protocol": spec.get("protocol"),
-             "state": state, "properties": properties}
-    why = twin.get("why") or status.get("why")
-    if twin and not here:
-        why = "its robot is not connected; what it said last"
-    return {**found, **({"why": why} if why else {}), **({"since": twin["since"]} if twin else {})}

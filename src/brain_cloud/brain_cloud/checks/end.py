@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a link as a process that only counts: ``python -m brain_edge.checks.end ROLE FOLDER PORT``.
+"""One end of a link as a process that only counts: ``python -m brain_cloud.checks.end ROLE FOLDER PORT``.
 
 It reads from standard input how many messages of each stream there are to be, as ``{"a": 100}`` in a line, makes those
 that are missing, and says on standard output what it accepted and how much waits. What arrives it writes into a table
@@ -19,6 +19,7 @@ from typing import Any
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_cloud.enrolment import admission
 from brain_edge.messages import history
 from brain_edge.messages.history import Standing
 from brain_edge.messages.inbox import Message
@@ -60,7 +61,7 @@ class End:
             for table in TABLES:
                 db.execute(table)
         self.sender = Sender(session, store, self.outbox, founds=role == CLOUD)
-        standing = history.admit if role == CLOUD else self._standing
+        standing = admission.admit if role == CLOUD else self._standing
         key = up(ROBOT) if role == CLOUD else down(ROBOT)
         Receiver(session, key, store, Desk(lambda _: self.peer, standing, self._arrive))
         self.sender.serve(self.peer, down(ROBOT) if role == CLOUD else up(ROBOT), 1.0)
