@@ -12,7 +12,7 @@ from brain_cloud.jobs.fields import told
 from brain_cloud.jobs.fleet import Round
 from brain_cloud.jobs.job import MESSAGE
 from brain_cloud.jobs.learning import KINDS, LIFELONG, compile_learning, running
-from brain_cloud.jobs.manifests import Manifest, ttl
+from brain_cloud.jobs.manifests import LEARNING_PLAN, Manifest, ttl
 from brain_cloud.jobs.plan import BACKOFF, GRACE, READY, Group, Load, Places, Plan, Step, Worker, noted
 from brain_cloud.jobs.sedna import BIND, Data, Part, compile_federated, compile_joint, given, message_path
 from brain_cloud.jobs.stages import position
@@ -144,9 +144,15 @@ def sedna_plan(job: Manifest, objects: Objects, places: Places, state: Mapping[s
             {**job.value, "metadata": whose}, make.find)
         runs = {part.group for part in parts}
     groups: dict[str, list[Worker]] = {}
-    for part in parts:      # all are made, so that what is wrong with one is told at once
-        group = groups.setdefault(part.group, [])
-        group.append(make.worker(part, len(group), part.group in runs))
+    try:
+        for part in parts:      # all are made, so that what is wrong with one is told at once
+            group = groups.setdefault(part.group, [])
+            group.append(make.worker(part, len(group), part.group in runs))
+    except FormProblem as problem:
+        if job.kind == "FederatedLearningJob" and job.annotation(LEARNING_PLAN) is None:
+            raise FormProblem(f"{problem}. Or give the annotation {LEARNING_PLAN}, with which the fleet's own programs "
+                              f"train together in place of those of its images: docs/fleet-jobs.md") from None
+        raise
     _together(job, make, parts, groups)
     first = {part.group: part for part in reversed(parts)}
     return make.plan(*(Group(name, tuple(workers), backoff=_backoff(first[name]), service=first[name].service,
