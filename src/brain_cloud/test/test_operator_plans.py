@@ -27,6 +27,7 @@ from brain_cloud.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_cloud.cluster.plans import Below, Settings      # noqa: E402
 from brain_cloud.jobs import conditions, learning, samples, training  # noqa: E402
 from brain_cloud.jobs.templates import Unfit, overlaid  # noqa: E402
+from brain_cloud.jobs.worker_data import Data     # noqa: E402
 
 SETTINGS = Settings("brain:1")
 NOON = calendar.timegm((2026, 11, 25, 12, 0, 0))
@@ -47,7 +48,8 @@ def below(kind: Kind, one: dict[str, Any], **more: Any) -> Below:
 
 def worker(job: dict[str, Any], its_runtime: dict[str, Any], name: str = "node") -> dict[str, Any]:
     """The pod of a step of a TrainJob."""
-    (found,) = [one.body for one in trainjob.children(known(TRAIN_JOB, job), its_runtime, SETTINGS)
+    compiled = training.compile_train_job(job, its_runtime)
+    (found,) = [one.body for one in trainjob.children(known(TRAIN_JOB, job), compiled, SETTINGS)
                 if one.kind == JOB and one.body["metadata"]["labels"]["fleet.brain/step"] == name]
     return found["spec"]["template"]["spec"]
 
@@ -118,10 +120,10 @@ def test_what_cannot_be_run_is_said_in_a_line():
         "only file://, http:// and https:// are fetched": lambda: worker(train_job(initializer={
             "dataset": {"storageUri": "s3://bucket/x"}}), runtime()),
         "there is no tier 'orbit'": lambda: placed({"spec": {}}, "orbit"),
-        "begins with /": lambda: storage.Source("data", "s3://bucket/x", "X").path,
-        "begins with / ": lambda: storage.Source("data", "/data/../etc/x.txt", "X").path,
-        "the node's root": lambda: storage.Source("data", "/train.txt", "X").folder,
-        "has 64 digits": lambda: storage.gate([storage.Source("data", "/d/x.txt", "X", True, "12")], [], "i"),
+        "begins with /": lambda: storage.path_in_pod(Data("data", "X", "s3://bucket/x")),
+        "begins with / ": lambda: storage.path_in_pod(Data("data", "X", "/data/../etc/x.txt")),
+        "the node's root": lambda: storage.mounted(Data("data", "X", "/train.txt")),
+        "has 64 digits": lambda: storage.gate([Data("data", "X", "/d/x.txt", True, "12")], [], "i"),
         "compares by '~'": lambda: samples.fires({"operator": "~", "threshold": 1, "metric": "a"}, {"a": 1}),
         "must be as 02:00": lambda: samples.in_hours({"start": "2", "end": "24:00"}, NOON_OF_A_DAY),
     }
@@ -395,7 +397,8 @@ def test_the_gate_opens_for_what_is_there_and_right_only(shop: str, tmp_path: Pa
     assert opened(here, here, right).endswith("here.txt is there and right")
     assert opened(here, here, wrong).endswith("it is another file, or torn")
     assert "is not on this node" in opened(tmp_path / "x", tmp_path / "x")
-    assert "is a folder" in opened(tmp_path, tmp_path, right) and "there and right" in opened(tmp_path, tmp_path)
+    assert "another file, or torn" in opened(tmp_path, tmp_path, right) and "is there" in opened(tmp_path, tmp_path)
+    assert "is there" in opened(tmp_path, tmp_path, inputs.digest(tmp_path))
     new = tmp_path / "new" / "a.bin"
     assert "404" in opened(f"{shop}/none", new) and not new.exists()
     assert "another file" in opened(f"{shop}/a", new, wrong) and not new.exists()

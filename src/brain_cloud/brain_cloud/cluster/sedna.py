@@ -8,16 +8,29 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from brain_cloud.cluster.kinds import (
-    DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE, Kind, owned, owner_labels)
+    DATASET,
+    DEPLOYMENT,
+    FEDERATED,
+    JOB,
+    JOINT,
+    MODEL,
+    PLAN,
+    SCALER,
+    SERVICE,
+    Kind,
+    owned,
+    owner_labels,
+)
 from brain_cloud.cluster.placement import placed
 from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
-from brain_cloud.cluster.storage import Source, stored
+from brain_cloud.cluster.storage import path_in_pod, stored
 from brain_cloud.jobs.conditions import heard, holds, unblocked
 from brain_cloud.jobs.manifests import SUSPEND
 from brain_cloud.jobs.samples import said, told_progress
-from brain_cloud.jobs.sedna import AGGREGATION, BIND, Find, Part, compile_federated, compile_joint, given
+from brain_cloud.jobs.sedna import AGGREGATION, BIND, Part, compile_federated, compile_joint
 from brain_cloud.jobs.status import Batch, Seen, federated_status, joint_status
 from brain_cloud.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
+from brain_cloud.jobs.worker_data import Data, Find, given
 
 ROUND = "round"     # container that makes or moves the files of a learning job's round
 # Of what writes to a node: folders that kubelet makes belong to root.
@@ -64,12 +77,8 @@ def _waits(job: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def find_in(below: Below) -> Find:
-    """See :data:`brain_cloud.jobs.sedna.Find`: of what a resource refers to."""
+    """See :data:`brain_cloud.jobs.worker_data.Find`: of what a resource refers to."""
     return lambda kind, name, field: below.need({one.kind: one for one in (DATASET, MODEL)}[kind], name)
-
-
-def _sources(part: Part) -> list[Source]:
-    return [Source(one.role, one.url, one.variable, one.checked, one.sha256, one.secret) for one in part.data]
 
 
 def _service(kind: Kind, owner: Mapping[str, Any], part: Part) -> Child:
@@ -85,7 +94,7 @@ def _env(owner: Mapping[str, Any], part: Part, name: str) -> dict[str, Any]:
     """All variables of a part: each finds the one that it asks by the name of that one's Service."""
     job, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
     found: dict[str, Any] = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": name,
-                             **given([(one, source.path) for one, source in zip(part.data, _sources(part))])}
+                             **given([(one, path_in_pod(one)) for one in part.data])}
     if part.listens:
         found[part.listens] = PORTS[part.listens]
         found |= {} if part.plan is None else {BIND: "0.0.0.0"}
@@ -139,7 +148,7 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
         (own, *others), more = template["spec"]["containers"], ROOT if part.plan is not None else NO_SETTINGS
         own = own if "image" in own else {"image": settings.image, **more, **own}
         template = {**template, "spec": {**template["spec"], "containers": [own, *others]}}
-    found = worker_template(kind, owner, step, name, template, _sources(part), _env(owner, part, name), part.tier,
+    found = worker_template(kind, owner, step, name, template, part.data, _env(owner, part, name), part.tier,
                             part.node, settings, restart)
     for one in found["spec"].get("initContainers", ()) if part.template is not None and first else ():
         if one["name"] == ROUND:
@@ -155,7 +164,7 @@ def _round(words: Sequence[str], settings: Settings) -> dict[str, Any]:
 
 
 def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
-                    sources: list[Source], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings,
+                    sources: Sequence[Data], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings,
                     restart: str) -> dict[str, Any]:
     """The template of a worker's pod.
 

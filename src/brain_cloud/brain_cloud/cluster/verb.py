@@ -2,15 +2,12 @@
 """``brain operator``: runs the operator of a fleet."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from brain_edge.processes.options import CloudAt, FleetSecure
-
+from brain_runtime.command.options import become
 
 Namespaces = Annotated[list[str] | None, typer.Option(
     "--namespace", metavar="NAME", help="Watch this namespace only; may be given again. Default: all.")]
@@ -35,17 +32,6 @@ def operator(namespace: Namespaces = None, fleet_namespace: FleetNamespace = Non
 
     Install it there with `kubectl apply -k deploy/operator`.
     """
-    words = [sys.executable, "-m", "brain_cloud.cluster.run_operator"]
-    for one in namespace or ():
-        words += ["--namespace", one]
-    for one in ignore_other or ():
-        words += ["--ignore-other", one]
-    for name, value in (("--fleet-namespace", fleet_namespace), ("--kubeconfig", kubeconfig), ("--context", context),
-                        ("--image", image), ("--cloud", cloud)):
-        if value is not None:
-            words += [name, str(value)]
-    if secure is not None:
-        words += ["--secure", str(secure.expanduser().absolute())]
-    if no_fleet:
-        words.append("--no-fleet")
-    os.execv(sys.executable, words)
+    become("brain_cloud.cluster.run_operator", namespace=namespace, ignore_other=ignore_other,
+           fleet_namespace=fleet_namespace, kubeconfig=kubeconfig, context=context, image=image, cloud=cloud,
+           secure=secure, no_fleet=no_fleet)

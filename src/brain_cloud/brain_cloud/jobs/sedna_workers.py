@@ -14,8 +14,9 @@ from brain_cloud.jobs.job import MESSAGE
 from brain_cloud.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_cloud.jobs.manifests import LEARNING_PLAN, Manifest, ttl
 from brain_cloud.jobs.plan import BACKOFF, GRACE, READY, Group, Load, Places, Plan, Step, Worker, noted
-from brain_cloud.jobs.sedna import BIND, Data, Part, compile_federated, compile_joint, given, message_path
+from brain_cloud.jobs.sedna import BIND, Part, compile_federated, compile_joint, message_path
 from brain_cloud.jobs.stages import position
+from brain_cloud.jobs.worker_data import Data, given
 from brain_edge.schema import FormProblem
 from brain_wire.safe_text import quoted
 
@@ -53,7 +54,7 @@ class Making:
         return found
 
     def find(self, kind: str, name: str, field: str) -> Mapping[str, Any]:
-        """See :data:`brain_cloud.jobs.sedna.Find`."""
+        """See :data:`brain_cloud.jobs.worker_data.Find`."""
         return self.object(kind, name, field).value
 
     def _given(self, data: Data, worker: str) -> tuple[str, list[Worker]]:

@@ -2,15 +2,15 @@
 """Workers of a TrainJob on this machine: processes of the steps that :mod:`.training` compiles it to."""
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping
 
 from brain_cloud.jobs.containers import grace, on_robot, pod_steps
 from brain_cloud.jobs.fields import told
 from brain_cloud.jobs.manifests import Manifest, elastic, runtime_key, ttl
 from brain_cloud.jobs.plan import BACKOFF, COMPLETE, Group, Load, Places, Plan, Worker, noted
-from brain_cloud.jobs.training import (
-    ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Fetched, Step, Training, compile_train_job)
+from brain_cloud.jobs.templates import plain
+from brain_cloud.jobs.training import ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Step, Training, compile_train_job
+from brain_cloud.jobs.worker_data import Data, digest_in
 from brain_edge.schema import FormProblem
 from brain_wire.safe_text import quoted
 
@@ -38,7 +38,7 @@ def train_plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], place
     spec, notes = job.spec, list[str]()
     runtime = {"spec": _runtime(job, objects)}
     training = compile_train_job(job.value, runtime)
-    template, bounds = (runtime["spec"].get("template") or {}).get("spec") or {}, elastic(job)
+    bounds = elastic(job)
     _check_bounds(training, bounds)
     noted(notes, *training.notes, *told("TrainJob", job.value), *told("TrainingRuntime", runtime, "the runtime's "))
     if spec.get("suspend"):
@@ -58,7 +58,7 @@ def train_plan(job: Manifest, objects: Mapping[tuple[str, str], Manifest], place
         else:
             groups.append(make.others(step.replicas * (step.job.get("parallelism") or 1)))
     kept = ttl(job)
-    lives = template.get("ttlSecondsAfterFinished") if kept is None else kept
+    lives = training.jobset.get("ttlSecondsAfterFinished") if kept is None else kept
     return Plan(tuple(groups), tuple(notes), training.restarts, min(deadlines, default=None),
                 None if lives is None else float(lives))
 
@@ -80,18 +80,10 @@ def _folder(places: Places, node: int, what: str) -> str:
 
 def _fetching(training: Training, places: Places) -> Group:
     """Loaders of what the runtime has no step for."""
-    workers = tuple(Worker(f"{FETCH}-{one.what}-{node}", load=Load(
-        one.uri, _digest({v["name"]: v.get("value", "") for v in one.env}, one.what),
-        _folder(places, node, one.what))) for node in range(training.nodes) for one in training.fetched)
+    workers = tuple(Worker(f"{FETCH}-{one.role}-{node}", load=Load(
+        one.url, one.sha256 or None, _folder(places, node, one.role)))
+        for node in range(training.nodes) for one in training.fetched)
     return Group(FETCH, workers, jobs=0)
-
-
-def _digest(env: Mapping[str, str], what: str) -> str | None:
-    digest = env.get("SHA256") or None
-    if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest):
-        raise FormProblem(f"spec.initializer.{what}.env: SHA256 must be 64 hexadecimal digits, as `brain jobs digest "
-                          f"PATH` prints them, but is {quoted(digest)}")
-    return digest
 
 
 class _Making:
@@ -116,7 +108,7 @@ class _Making:
         container = next((one for one in self._template["spec"]["containers"] if one["name"] == role), None)
         if container is None:
             raise FormProblem(f"{self._place} holds no container {role}; name its container so")
-        env = {one["name"]: one.get("value", "") for one in container.get("env") or ()}
+        env = plain(container.get("env") or ())
         uri = env.get("STORAGE_URI", "")
         workers = []
         for index in range(nodes):
@@ -128,7 +120,7 @@ class _Making:
             if not uri:
                 raise FormProblem(f"spec.initializer.{what}.storageUri is missing, and the runtime names none; give "
                                   f"it, as file:///data/rooms")
-            workers.append(Worker(name, load=Load(uri, _digest(env, what), to)))
+            workers.append(Worker(name, load=Load(uri, digest_in(env, what) or None, to)))
         return Group(self._step.name, tuple(workers), self._step.after, self._backoff)
 
     def nodes(self, training: Training, bounds: tuple[int, int] | None, loaders: Mapping[str, str]) -> Group:
@@ -151,7 +143,7 @@ class _Making:
             given = {one.variable: self._where(one, index) for one in training.fetched}
             steps = self._steps(name, index, {"JOB_COMPLETION_INDEX": str(index), **given}, paths, NODE)
             needs = (*(f"{loader}-{index}" for loader in loaders),
-                     *(f"{FETCH}-{one.what}-{index}" for one in training.fetched))
+                     *(f"{FETCH}-{one.role}-{index}" for one in training.fetched))
             workers.append(Worker(name, steps, needs=needs, slots=training.slots, grace=grace(self._template)))
         if self._robot is not None:
             workers.append(Worker(f"{self._step.name}-0", fleet=self._robot))
@@ -161,9 +153,9 @@ class _Making:
                      together=bool(training.policy) and bounds is None and training.nodes > 1, elastic=bounds,
                      policy=training.policy, procs=training.processes)
 
-    def _where(self, one: Fetched, node: int) -> str:
-        name = one.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
-        folder = _folder(self._places, node, one.what)
+    def _where(self, one: Data, node: int) -> str:
+        name = one.url.partition("?")[0].rstrip("/").rpartition("/")[2]
+        folder = _folder(self._places, node, one.role)
         return f"{folder}/{name}" if "." in name else folder
 
     def _not_on_robots(self, why: str) -> None:

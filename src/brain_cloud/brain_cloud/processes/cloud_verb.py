@@ -2,15 +2,12 @@
 """``brain cloud``: runs the cloud of a fleet."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
 from brain_edge.processes.options import FOLDER, FleetSecure, Metrics
-from brain_runtime.command.options import fail
+from brain_runtime.command.options import become, fail
 from brain_wire.connect_errors import malformed
 
 
@@ -37,27 +34,9 @@ def cloud(listen: Annotated[list[str] | None, typer.Option(
 
     Give orders with `brain fleet apply FILE`, and look with `brain fleet nodes`.
     """
-    words = [sys.executable, "-m", "brain_cloud.processes.run_cloud", "--folder", str(folder.expanduser().absolute())]
     for endpoint in listen or ():
         if malformed(endpoint):
             fail(f"--listen {ascii(endpoint)} is no endpoint; write it as tcp/0.0.0.0:7460, or tls/... with --secure",
                  2)
-        words += ["--listen", endpoint]
-    if learn is not None:
-        words += ["--learn", str(learn.expanduser().absolute())]
-    if second is not None:
-        words += ["--second", str(second.expanduser().absolute())]
-    if secure is not None:
-        words += ["--secure", str(secure.expanduser().absolute())]
-    if door is not None:
-        words += ["--door", door]
-    if pictures:
-        words += ["--pictures", str(pictures)]
-    if robot_days is not None:
-        words += ["--robot-days", str(robot_days)]
-    if metrics is not None:
-        words += ["--metrics", metrics]
-    if jobs is not None:
-        words += ["--jobs", str(jobs)]
-    # A process that runs for months need not hold what the command was read with.
-    os.execv(sys.executable, words)
+    become("brain_cloud.processes.run_cloud", folder=folder, listen=listen, learn=learn, second=second, secure=secure,
+           door=door, pictures=pictures or None, robot_days=robot_days, metrics=metrics, jobs=jobs)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from brain_runtime.command.options import Domain, Json, Namespace, Router, fail, tell, tell_json, use_domain, \
-    use_security
+from brain_runtime.command.options import (
+    Domain, Json, Namespace, Router, become, fail, tell, tell_json, use_domain, use_security)
 
 CLIPS = Path("~/.brain/edge/clips")
 
@@ -54,13 +53,8 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
         return
     use_domain(domain)
     use_security(brain_secure)
-    words = [sys.executable, "-m", "brain_training.incremental.run_collect", "--name", name, "--folder", str(folder),
-             "--keep", str(keep), "--most", str(most), "--threshold", str(threshold)]
-    for option, value in (("--rules", rules), ("--teacher", teacher), ("--router", router),
-                          ("--namespace", namespace or None)):
-        if value is not None:
-            words += [option, value]
-    os.execv(sys.executable, words)
+    become("brain_training.incremental.run_collect", name=name, folder=folder, keep=keep, most=most,
+           threshold=threshold, rules=rules, teacher=teacher, router=router, namespace=namespace or None)
 
 
 def _threshold() -> float:
