@@ -95,7 +95,7 @@ MODULES = {
     "fleet messages": Module(("brain_edge/brain_edge/messages/*.py",), (
         *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox", "receiver")),
         *(CLOUD + f"{name}.py" for name in ("admission", "sender", "deliveries", "versions", "epochs", "full_disk",
-                                            "slow_relay", "attackers"))), marks="not alone and not extended"),
+                                            "attackers"))), marks="not alone and not extended"),
     "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_training/brain_training/federated.py"), (
         CLOUD + "strategies.py", TRAINING + "federated.py", CLOUD + "rounds.py", CLOUD + "learning.py"),
         marks="not alone and not extended"),

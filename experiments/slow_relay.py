@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A link between two processes of this machine that is as late, uneven, narrow and lossy as one between two tiers.
 
-It is a class, and a process of its own: ``python -m brain_cloud.placement.relay``.
+It is a class, and a process of its own: ``python -m experiments.slow_relay``.
 
-What comes over a TCP connection is handed on by :class:`.channel.Channel`, the same that predicts. A lost segment is a
-stop of the whole connection until it would have come again, since the connection itself runs over this machine's
-loopback, which loses nothing.
+What comes over a TCP connection is handed on by :class:`brain_cloud.placement.channel.Channel`, the same that predicts.
+A lost segment is a stop of the whole connection until it would have come again, since the connection itself runs over
+this machine's loopback, which loses nothing.
 """
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ class _Line:
 def command(to: int, listen: int, way: Way, seed: int) -> tuple[str, ...]:
     """The command line of a relay as a process; see :class:`SlowRelay`."""
     given = {"to": to, "listen": listen, "seed": seed, **asdict(way)}
-    return (sys.executable, "-m", "brain_cloud.placement.relay",
+    return (sys.executable, "-m", "experiments.slow_relay",
             *(word for name, value in given.items() for word in (f"--{name}", repr(value))))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Relays until SIGINT or SIGTERM. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m brain_cloud.placement.relay", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m experiments.slow_relay", description=__doc__.split("\n")[0])
     for name in ("to", "listen", "seed"):
         parser.add_argument(f"--{name}", type=int, required=name == "to", default=0)
     for field in fields(Way):
