@@ -15,9 +15,9 @@ from brain_cloud.jobs.fields import EFFECT, NONE, REFUSED, Field
 from brain_cloud.jobs.job_queue import priority
 from brain_cloud.jobs.kinds import kinds
 from brain_cloud.jobs.learning import DEPLOY, EVAL, KINDS, TRAIN, WAITING, Seen, Where, steps
+from brain_cloud.jobs.local_plan import plan as plan_of
 from brain_cloud.jobs.manifests import manifest
 from brain_cloud.jobs.plan import Places
-from brain_cloud.jobs.planning import plan as plan_of
 from brain_cloud.jobs.training import compile_train_job
 from brain_edge.schema import FormProblem
 

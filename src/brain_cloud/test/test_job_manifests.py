@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_cloud.jobs.kinds import JOBS, kinds
+from brain_cloud.jobs.local_plan import examine
 from brain_cloud.jobs.manifests import read_jobs
-from brain_cloud.jobs.planning import examine
 from brain_cloud.jobs.samples import compared, fires, in_hours, metric
 from brain_edge.schema import FormProblem
 from brain_edge.state.manifests import ManifestProblem

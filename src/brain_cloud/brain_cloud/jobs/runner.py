@@ -14,9 +14,9 @@ from brain_cloud.jobs.fleet import Fleet
 from brain_cloud.jobs.job import FAILED, Job, sweep
 from brain_cloud.jobs.job_queue import Priority, admitted, giving_way, priority
 from brain_cloud.jobs.learning import KINDS
+from brain_cloud.jobs.local_plan import plan as plan_of
 from brain_cloud.jobs.manifests import Manifest
 from brain_cloud.jobs.plan import Places, Plan
-from brain_cloud.jobs.planning import plan as plan_of
 from brain_cloud.jobs.records import Record, Records
 from brain_cloud.jobs.reports import Reports
 from brain_cloud.jobs.seen import write_status

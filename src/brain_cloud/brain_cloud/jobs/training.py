@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Meaning of a TrainJob, wherever it runs: its runtime, with patches and what the job says over it, as a list of steps.
 
-Pure functions over plain values. The runner of this machine (:mod:`.trainjob`) and the operator of a cluster
+Pure functions over plain values. The runner of this machine (:mod:`.local_plan`) and the operator of a cluster
 (:mod:`brain_cloud.cluster.trainjob`) make processes and pods of the same steps, so both refuse the same jobs for the
 same reasons.
 """

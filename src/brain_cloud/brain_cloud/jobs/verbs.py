@@ -97,7 +97,7 @@ def check(file: File, as_json: Json = False) -> None:
     """Checks a file of manifests against the published schemas, and says what of it has no effect on this machine."""
     from tempfile import TemporaryDirectory
 
-    from brain_cloud.jobs.planning import examine
+    from brain_cloud.jobs.local_plan import examine
     from brain_edge.schema import FormProblem
 
     wanted = _read(file)

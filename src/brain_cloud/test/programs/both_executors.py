@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from brain_cloud.jobs.local_plan import TORCH, train_plan
 from brain_cloud.jobs.manifests import manifest
 from brain_cloud.jobs.plan import Places, Plan
-from brain_cloud.jobs.trainjob import TORCH, train_plan
 
 PLACES = Places(Path("/srv/job"), Path("/srv/volumes"))
 
