@@ -21,11 +21,11 @@ from manifests_of_jobs import (dataset, federated, incremental, joint, model, ru
                                train_job)
 
 from brain_cloud.blobs import inputs  # noqa: E402
-from brain_cloud.cluster import counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
+from brain_cloud.cluster import counting, gate, mirror, pods, sedna, stages, trainjob  # noqa: E402
 from brain_cloud.cluster.kinds import DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB, Kind   # noqa: E402
-from brain_cloud.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_cloud.cluster.plans import Below, Settings      # noqa: E402
-from brain_cloud.jobs import conditions, learning, samples, training  # noqa: E402
+from brain_cloud.cluster.pods import EDGE, HOST, placed     # noqa: E402
+from brain_cloud.jobs import learning, samples, status, training  # noqa: E402
 from brain_cloud.jobs.templates import Unfit, overlaid  # noqa: E402
 from brain_cloud.jobs.worker_data import Data     # noqa: E402
 
@@ -120,10 +120,10 @@ def test_what_cannot_be_run_is_said_in_a_line():
         "only file://, http:// and https:// are fetched": lambda: worker(train_job(initializer={
             "dataset": {"storageUri": "s3://bucket/x"}}), runtime()),
         "there is no tier 'orbit'": lambda: placed({"spec": {}}, "orbit"),
-        "begins with /": lambda: storage.path_in_pod(Data("data", "X", "s3://bucket/x")),
-        "begins with / ": lambda: storage.path_in_pod(Data("data", "X", "/data/../etc/x.txt")),
-        "the node's root": lambda: storage.mounted(Data("data", "X", "/train.txt")),
-        "has 64 digits": lambda: storage.gate([Data("data", "X", "/d/x.txt", True, "12")], [], "i"),
+        "begins with /": lambda: pods.path_in_pod(Data("data", "X", "s3://bucket/x")),
+        "begins with / ": lambda: pods.path_in_pod(Data("data", "X", "/data/../etc/x.txt")),
+        "the node's root": lambda: pods.mounted(Data("data", "X", "/train.txt")),
+        "has 64 digits": lambda: pods.gate([Data("data", "X", "/d/x.txt", True, "12")], [], "i"),
         "compares by '~'": lambda: samples.fires({"operator": "~", "threshold": 1, "metric": "a"}, {"a": 1}),
         "must be as 02:00": lambda: samples.in_hours({"start": "2", "end": "24:00"}, NOON_OF_A_DAY),
     }
@@ -330,12 +330,12 @@ def test_where_a_job_is_cannot_be_made_up():
 
 
 def test_a_conditions_time_changes_with_its_status_only():
-    first = conditions.condition("Ready", True, "A", "a", NOON, 1)
-    same = conditions.with_condition([first], conditions.condition("Ready", True, "B", "b", NOON + 9, 2))
+    first = status.condition("Ready", True, "A", "a", NOON, 1)
+    same = status.with_condition([first], status.condition("Ready", True, "B", "b", NOON + 9, 2))
     assert same[0]["lastTransitionTime"] == first["lastTransitionTime"] and same[0]["reason"] == "B"
-    other = conditions.with_condition(same, conditions.condition("Ready", False, "C", "c", NOON + 9, 2))
-    assert conditions.seconds(other[0]["lastTransitionTime"]) == NOON + 9
-    assert conditions.seconds("no time") is None
+    other = status.with_condition(same, status.condition("Ready", False, "C", "c", NOON + 9, 2))
+    assert status.seconds(other[0]["lastTransitionTime"]) == NOON + 9
+    assert status.seconds("no time") is None
 
 
 def test_robots_and_orders_are_shown():

@@ -67,8 +67,8 @@ def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known:
     Raises:
         Unfit: the Dataset's url cannot be mounted.
     """
-    from brain_cloud.cluster.sedna import job_of, worker_template
-    from brain_cloud.cluster.storage import path_in_pod
+    from brain_cloud.cluster.pods import path_in_pod, worker_template
+    from brain_cloud.cluster.sedna import job_of
     from brain_cloud.jobs.learning import PERIOD as LEARNING_PERIOD
     from brain_cloud.jobs.worker_data import Data
 
@@ -81,7 +81,7 @@ def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known:
         str(period)]}
     name = name_of(owner)
     template = worker_template(kind, owner, STEP, name, {"spec": {"containers": [container]}}, [source], {}, "edge",
-                               spec["nodeName"], settings, "OnFailure")
+                               spec["nodeName"], settings.image, "OnFailure")
     found = job_of(kind, owner, STEP, name, template)
     for mount in found.body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]:
         mount["readOnly"] = True

@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from brain_cloud.cluster.kinds import CLUSTER_RUNTIME, JOB, PLAN, RUNTIME, SERVICE, STEP, TIER, TRAIN_JOB, Kind, owned
-from brain_cloud.cluster.placement import placed
 from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
-from brain_cloud.cluster.storage import stored
-from brain_cloud.jobs import conditions
-from brain_cloud.jobs.status import RESTARTED, Seen, train_status
+from brain_cloud.cluster.pods import placed, stored
+from brain_cloud.jobs.status import RESTARTED, Seen, condition, find, holds, seconds, train_status, with_condition
 from brain_cloud.jobs.templates import Unfit, digest, fitting, labelled, overlaid, variables, with_variables
 from brain_cloud.jobs.training import NODE, TRAINER, Step, Training, compile_train_job, rank_variables, runtime_ref
 
@@ -32,7 +30,7 @@ def plan(below: Below, settings: Settings) -> Plan:
     job = below.resource
     status, suspended = job.get("status") or NO_SETTINGS, bool(job["spec"].get("suspend"))
     old = list(status.get("conditions") or ())
-    if conditions.holds(old, *ENDED):
+    if holds(old, *ENDED):
         return Plan([], dict(status), over=True)
     attempt = _attempt(old)
     try:
@@ -139,7 +137,7 @@ def _job(job: Mapping[str, Any], step: Step, template: dict[str, Any], number: i
 
 def _attempt(old: list[Mapping[str, Any]]) -> int:
     """Number of times that the whole job was started again."""
-    found = re.fullmatch(r"Attempt(\d{1,6})", str((conditions.find(old, RESTARTED) or NO_SETTINGS).get("reason")))
+    found = re.fullmatch(r"Attempt(\d{1,6})", str((find(old, RESTARTED) or NO_SETTINGS).get("reason")))
     return int(found[1]) if found else 0
 
 
@@ -148,7 +146,7 @@ def stopped(below: Below, problem: Unfit) -> Plan:
     job, kind = below.resource, "Failed" if problem.final else "Blocked"
     old = [one for one in (job.get("status") or NO_SETTINGS).get("conditions") or ()
            if one.get("type") != "Blocked" or kind == "Blocked"]
-    new = conditions.with_condition(old, conditions.condition(
+    new = with_condition(old, condition(
         kind, True, problem.reason, str(problem), below.now, job["metadata"].get("generation", 0)))
     return Plan([], {**(job.get("status") or NO_SETTINGS), "conditions": new}, over=True)
 
@@ -173,8 +171,8 @@ def _late(below: Below) -> tuple[str, str, str] | None:
     limit = job["spec"].get("activeDeadlineSeconds")
     if not limit or job["spec"].get("suspend"):
         return None
-    resumed = conditions.find((job.get("status") or NO_SETTINGS).get("conditions") or (), "Suspended")
-    began = conditions.seconds(resumed["lastTransitionTime"] if resumed is not None and resumed["status"] == "False"
+    resumed = find((job.get("status") or NO_SETTINGS).get("conditions") or (), "Suspended")
+    began = seconds(resumed["lastTransitionTime"] if resumed is not None and resumed["status"] == "False"
                                else job["metadata"].get("creationTimestamp"))
     if began is None or below.now <= began + limit:
         return None
@@ -182,5 +180,5 @@ def _late(below: Below) -> tuple[str, str, str] | None:
 
 
 def _why(job: Any) -> str:
-    one = conditions.find((job.get("status") or NO_SETTINGS).get("conditions") or (), "Failed") or NO_SETTINGS
+    one = find((job.get("status") or NO_SETTINGS).get("conditions") or (), "Failed") or NO_SETTINGS
     return f"{one.get('message') or one.get('reason') or 'no reason is given'}; see `kubectl logs`"

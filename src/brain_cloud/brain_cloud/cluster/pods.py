@@ -1,17 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data and models in a worker's pod: folders of its node, or fetched by the data gate before the worker starts."""
+"""A worker's pod: the nodes where it may run, and the data and models that it has.
+
+Nodes are those that KubeEdge labels as edge, or none of them. Data are folders of the node, or fetched by the data gate
+before the worker starts.
+"""
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
-from brain_cloud.jobs.templates import Unfit, overlaid, with_variables
+from brain_cloud.cluster.kinds import Kind, owner_labels
+from brain_cloud.jobs.templates import Unfit, fitting, labelled, overlaid, pod_template, variables, with_variables
 from brain_cloud.jobs.worker_data import Data
 from brain_wire.safe_text import quoted
 
+EDGE = "node-role.kubernetes.io/edge"
+HOST = "kubernetes.io/hostname"
+TIERS = ("edge", "cloud")
 FETCHED = "/var/lib/fleet-data"     # below it, what the gate has fetched
 GATE = "data-gate"
+
+
+def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
+                    sources: Sequence[Data], env: Mapping[str, Any], tier: str, node: str | None, image: str,
+                    restart: str) -> dict[str, Any]:
+    """The template of a worker's pod.
+
+    Args:
+        template: of its pod, as the owner has it.
+        sources: data and models that it gets.
+        env: variables.
+        tier: where it may run.
+        node: the one node where it must.
+        image: with this package, for the gate.
+        restart: policy where the template names none.
+
+    Raises:
+        Unfit: it cannot be run.
+    """
+    fitting(name, f"the worker {step}")
+    found = pod_template(template, f"the worker {step}", restart)
+    found = placed(stored(found, sources, image), tier, node)
+    for number, one in enumerate(found["spec"]["containers"]):
+        # two of the sources may be told by one variable, which then has both
+        once = {its["name"]: its for its in one.get("env", ())}
+        found["spec"]["containers"][number] = with_variables({**one, "env": list(once.values())} if once else one,
+                                                             variables(env))
+    return labelled(found, owner_labels(kind, owner["metadata"]["name"], step))
+
+
+def placed(template: dict[str, Any], tier: str | None, node: str | None = None) -> dict[str, Any]:
+    """A pod's template with its place, unless it names one itself.
+
+    Args:
+        tier: ``edge``, ``cloud``, or None: anywhere.
+        node: the one node where it must run, as that which has its data.
+
+    Raises:
+        Unfit: there is no such tier.
+    """
+    if tier is not None and tier not in TIERS:
+        raise Unfit("UnknownTier", f"there is no tier {quoted(tier)}; there are {' and '.join(TIERS)}")
+    spec = template["spec"]
+    # An edge node may be tainted, so that only what is meant for it comes to it.
+    tolerated = {"tolerations": [{"key": EDGE, "operator": "Exists", "effect": "NoSchedule"}]}
+    if spec.get("nodeName") or spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity"):
+        return overlaid(template, {"spec": tolerated}) if tier == "edge" else template
+    if node is not None:
+        return overlaid(template, {"spec": {"nodeSelector": {HOST: node}, **tolerated}})
+    if tier == "edge":
+        return overlaid(template, {"spec": {"nodeSelector": {EDGE: ""}, **tolerated}})
+    if tier == "cloud":
+        return overlaid(template, {"spec": {"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchExpressions": [{"key": EDGE, "operator": "DoesNotExist"}]}]}}}}})
+    return template
 
 
 def fetched(one: Data) -> bool:
