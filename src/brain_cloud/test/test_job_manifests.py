@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_cloud.jobs.kinds import JOBS, kinds
 from brain_cloud.jobs.local_plan import examine
-from brain_cloud.jobs.manifests import read_jobs
+from brain_cloud.jobs.manifests import manifest
 from brain_cloud.jobs.samples import compared, fires, in_hours, metric
 from brain_edge.schema import FormProblem
+from brain_edge.state.manifests import read_manifests
 from brain_edge.state.manifests import ManifestProblem
 
 TRAIN = """apiVersion: trainer.kubeflow.org/v1alpha1
@@ -152,7 +153,7 @@ IMPOSSIBLE = {
 def read(folder: Path, text: str):
     path = folder / "jobs.yaml"
     path.write_text(text)
-    return read_jobs(path)
+    return list(read_manifests(path, manifest))
 
 
 def plans(folder: Path, text: str):

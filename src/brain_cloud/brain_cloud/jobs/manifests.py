@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_cloud.jobs.kinds import JOBS, RUNTIME, check_kind, kinds
@@ -208,15 +207,3 @@ def read(value: Any) -> Any:
     from brain_cloud.jobs.kinds import is_job_manifest
 
     return manifest(value) if is_job_manifest(value) else resource(value)
-
-
-def read_jobs(path: Path) -> list[Manifest]:
-    """All manifests of a file that holds nothing else.
-
-    Raises:
-        OSError: it cannot be read.
-        ManifestProblem: names the document and the field.
-    """
-    from brain_edge.state.manifests import read_manifests
-
-    return list(read_manifests(path, manifest))
