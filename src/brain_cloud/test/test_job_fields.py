@@ -17,8 +17,8 @@ from brain_cloud.jobs.kinds import kinds
 from brain_cloud.jobs.learning import DEPLOY, EVAL, KINDS, TRAIN, WAITING, Seen, Where, steps
 from brain_cloud.jobs.local_plan import plan as plan_of
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Places
 from brain_cloud.jobs.training import compile_train_job
+from brain_cloud.jobs.workers import Places
 from brain_edge.schema import FormProblem
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-jobs.md"

@@ -173,7 +173,7 @@ def _late(below: Below) -> tuple[str, str, str] | None:
         return None
     resumed = find((job.get("status") or NO_SETTINGS).get("conditions") or (), "Suspended")
     began = seconds(resumed["lastTransitionTime"] if resumed is not None and resumed["status"] == "False"
-                               else job["metadata"].get("creationTimestamp"))
+                    else job["metadata"].get("creationTimestamp"))
     if began is None or below.now <= began + limit:
         return None
     return "Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline"

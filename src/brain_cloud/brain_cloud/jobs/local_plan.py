@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from brain_cloud.blobs.inputs import local_path
-from brain_cloud.jobs.containers import grace, on_robot, pod_steps
 from brain_cloud.jobs.fields import told
-from brain_cloud.jobs.fleet import Round
 from brain_cloud.jobs.job import MESSAGE
 from brain_cloud.jobs.job_queue import priority
 from brain_cloud.jobs.learning import KINDS, LIFELONG, compile_learning, running
 from brain_cloud.jobs.manifests import LEARNING_PLAN, Manifest, elastic, runtime_key, ttl
-from brain_cloud.jobs.plan import BACKOFF, COMPLETE, GRACE, READY, Group, Load, Places, Plan, Step, Worker, noted
+from brain_cloud.jobs.pod_commands import grace, on_robot, pod_steps
 from brain_cloud.jobs.sedna import BIND, Part, compile_federated, compile_joint, message_path
 from brain_cloud.jobs.stages import position
 from brain_cloud.jobs.templates import plain
 from brain_cloud.jobs.training import ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Training, compile_train_job
 from brain_cloud.jobs.training import Step as ReplicatedJob
 from brain_cloud.jobs.worker_data import Data, digest_in, given
+from brain_cloud.jobs.workers import (
+    BACKOFF, COMPLETE, GRACE, READY, Group, Load, Places, Plan, Round, Step, Worker, noted)
 from brain_edge.schema import FormProblem
 from brain_wire.safe_text import quoted
 

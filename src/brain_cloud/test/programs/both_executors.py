@@ -10,7 +10,7 @@ import pytest
 
 from brain_cloud.jobs.local_plan import TORCH, train_plan
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Places, Plan
+from brain_cloud.jobs.workers import Places, Plan
 
 PLACES = Places(Path("/srv/job"), Path("/srv/volumes"))
 
