@@ -13,10 +13,8 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_cloud.placement.channel import SEGMENT, Channel, Way
-from brain_cloud.placement.costs import Costs, RegionCost, TopicCost
 from brain_cloud.placement.demand import Demand, Heard, Region, demand
-from brain_cloud.placement.files import PlacementProblem
-from brain_cloud.placement.needs import ChainNeed, EdgeNeed, Needs
+from brain_cloud.placement.files import ChainNeed, Costs, EdgeNeed, Needs, PlacementProblem, RegionCost, TopicCost
 from brain_cloud.placement.planning import bits, conflict, cuts, keys, plan, spent
 from brain_cloud.placement.rehearsal import rehearse
 from brain_cloud.placement.solve import FULL, GB, HOUR, Problem, allowed, price

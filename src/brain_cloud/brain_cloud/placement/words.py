@@ -82,7 +82,7 @@ def _without(plan: Plan) -> list[Text]:
 
 
 def costs_told(found: Mapping[str, Any]) -> Any:
-    """Formats what was measured, as :meth:`.costs.Costs.to_dict` has it, as a Rich renderable."""
+    """Formats what was measured, as :meth:`.files.Costs.to_dict` has it, as a Rich renderable."""
     regions = new_table("region", "cores", "MB", "step p50, ms", "p99")
     topics = new_table("topic", "Hz", "bytes", "kB/s")
     for name, one in found["regions"].items():
