@@ -103,6 +103,20 @@ def test_data_comes_by_the_runtimes_step_or_by_a_gate():
     assert mount in gate_of["volumeMounts"] and path.startswith(mount["mountPath"])
 
 
+def test_what_a_patch_says_of_the_whole_job_counts_and_a_digest_is_asked_of_the_gate():
+    job = train_job(runtimePatches=[{"manager": "k", "trainingRuntimeSpec": {"template": {"spec": {
+        "failurePolicy": {"maxRestarts": 2}, "network": {"publishNotReadyAddresses": False},
+        "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["node"]}}}}}])
+    compiled = training.compile_train_job(job, runtime())
+    assert compiled.restarts == 2 and compiled.success == ("Any", ("node",))
+    service = trainjob.children(known(TRAIN_JOB, job), compiled, SETTINGS)[0].body
+    assert service["spec"]["publishNotReadyAddresses"] is False
+    right = "a" * 64
+    fetched = {"storageUri": "https://host/rooms", "env": [{"name": "SHA256", "value": right}]}
+    (gate_of,) = worker(train_job(initializer={"dataset": fetched}), runtime())["initContainers"]
+    assert gate_of["command"][-1] == right and gate_of["env"] == fetched["env"]
+
+
 def test_what_cannot_be_run_is_said_in_a_line():
     long = "a" * 60
     cases = {
@@ -119,6 +133,8 @@ def test_what_cannot_be_run_is_said_in_a_line():
                 {"name": "load", "status": "Complete"}])]}}}}),
         "only file://, http:// and https:// are fetched": lambda: worker(train_job(initializer={
             "dataset": {"storageUri": "s3://bucket/x"}}), runtime()),
+        "SHA256 must be 64 hexadecimal digits": lambda: worker(train_job(initializer={"dataset": {
+            "storageUri": "https://host/x", "env": [{"name": "SHA256", "value": "12"}]}}), runtime()),
         "there is no tier 'orbit'": lambda: placed({"spec": {}}, "orbit"),
         "begins with /": lambda: pods.path_in_pod(Data("data", "X", "s3://bucket/x")),
         "begins with / ": lambda: pods.path_in_pod(Data("data", "X", "/data/../etc/x.txt")),

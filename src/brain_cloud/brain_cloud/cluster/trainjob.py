@@ -16,7 +16,8 @@ from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings,
 from brain_cloud.cluster.pods import placed, stored
 from brain_cloud.jobs.status import RESTARTED, Seen, condition, find, holds, seconds, train_status, with_condition
 from brain_cloud.jobs.templates import Unfit, digest, fitting, labelled, overlaid, variables, with_variables
-from brain_cloud.jobs.training import NODE, TRAINER, Step, Training, compile_train_job, rank_variables, runtime_ref
+from brain_cloud.jobs.training import (
+    NODE, TRAINER, ReplicatedJob, Training, compile_train_job, rank_variables, runtime_ref)
 
 ENDED = ("Complete", "Failed")
 PORT = 29500
@@ -98,7 +99,7 @@ def children(job: Mapping[str, Any], training: Training, settings: Settings, att
     return found
 
 
-def _template(job: Mapping[str, Any], step: Step, training: Training, settings: Settings) -> dict[str, Any]:
+def _template(job: Mapping[str, Any], step: ReplicatedJob, training: Training, settings: Settings) -> dict[str, Any]:
     """The template of a step's pods, with what its nodes find each other by, and what the data gate fetches."""
     template = step.job["template"]
     if step.role == TRAINER and training.fetched:
@@ -117,7 +118,7 @@ def _ranked(container: Mapping[str, Any], job: str, training: Training) -> dict[
     return overlaid(found, {"ports": [{"containerPort": PORT}]}) if container["name"] == NODE else found
 
 
-def _job(job: Mapping[str, Any], step: Step, template: dict[str, Any], number: int, labels: Mapping[str, str],
+def _job(job: Mapping[str, Any], step: ReplicatedJob, template: dict[str, Any], number: int, labels: Mapping[str, str],
          tier: str | None) -> dict[str, Any]:
     name = f"{job['metadata']['name']}-{step.name}-{number}"
     pods = step.job.get("parallelism", 1)

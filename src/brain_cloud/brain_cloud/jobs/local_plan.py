@@ -20,8 +20,8 @@ from brain_cloud.jobs.pod_commands import grace, on_robot, pod_steps
 from brain_cloud.jobs.sedna import BIND, Part, compile_federated, compile_joint, message_path
 from brain_cloud.jobs.stages import position
 from brain_cloud.jobs.templates import plain
-from brain_cloud.jobs.training import ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, Training, compile_train_job
-from brain_cloud.jobs.training import Step as ReplicatedJob
+from brain_cloud.jobs.training import (
+    ANCESTOR, INITIALIZERS, NODE, POLICIES, TRAINER, ReplicatedJob, Training, compile_train_job)
 from brain_cloud.jobs.worker_data import Data, digest_in, given
 from brain_cloud.jobs.workers import (
     BACKOFF, COMPLETE, GRACE, READY, Group, Load, Places, Plan, Round, Step, Worker, noted)

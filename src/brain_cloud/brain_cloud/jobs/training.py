@@ -30,7 +30,7 @@ _SCALE = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplicatedJob:
     """A replicated job of the runtime.
 
     Attributes:
@@ -69,7 +69,7 @@ class Training:
         notes: fields that have no effect anywhere.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReplicatedJob, ...]
     nodes: int
     policy: str
     processes: str
@@ -103,7 +103,7 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
     notes = [] if found == "torch" or not trainer.get("numProcPerNode") else [
         "spec.trainer.numProcPerNode has no effect: the runtime has no mlPolicy.torch"]
     in_order = (inner.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
-    steps: list[Step] = []
+    steps: list[ReplicatedJob] = []
     for one in inner.get("replicatedJobs") or ():
         steps.append(_step(one, spec, policy, nodes, _after(one, [step.name for step in steps], in_order)))
     trains = next((step for step in steps if step.role == TRAINER), None)
@@ -185,7 +185,7 @@ def _after(one: Mapping[str, Any], known: Sequence[str], in_order: bool) -> tupl
 
 
 def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, Any], nodes: int,
-          after: tuple[tuple[str, str], ...]) -> Step:
+          after: tuple[tuple[str, str], ...]) -> ReplicatedJob:
     """A replicated job of the runtime, with what the job says over it."""
     made = one.get("template") or {}
     labels = dict((made.get("metadata") or {}).get("labels") or {})
@@ -205,7 +205,7 @@ def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, 
                          for container in containers]
     else:
         role = ""
-    return Step(one["name"], role, replicas, labels, body, after, tuple(ranks))
+    return ReplicatedJob(one["name"], role, replicas, labels, body, after, tuple(ranks))
 
 
 def _nodes(trainer: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
@@ -241,7 +241,7 @@ def _initializing(container: Mapping[str, Any], said: Mapping[str, Any]) -> dict
     return found
 
 
-def _fetched(spec: Mapping[str, Any], steps: Sequence[Step]) -> list[Data]:
+def _fetched(spec: Mapping[str, Any], steps: Sequence[ReplicatedJob]) -> list[Data]:
     present, found = {step.role for step in steps}, []
     for role, what in INITIALIZERS.items():
         said = (spec.get("initializer") or {}).get(what) or {}
