@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.processes.asking import Asking, NoCloud
 from brain_edge.state.manifests import Resource
 from brain_edge.store import FILE

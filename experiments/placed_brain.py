@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from brain_cloud.placement.relay import command as relay_command
 from brain_cloud.placement.tiers import ROBOT, Tiers
 from brain_runtime.graph.resolved import Resolved
 from brain_runtime.interfaces import GoalStatus
@@ -28,6 +27,7 @@ from brain_wire.qos import STREAM
 from brain_wire.router import free_port
 from brain_wire.session import OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
+from experiments.slow_relay import command as relay_command
 
 READY = 120.0           # s until the robot is under control, at most
 SETTLE = 3.0            # s before anything counts

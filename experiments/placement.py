@@ -50,7 +50,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
     """
     from brain_cloud.placement.demand import demand, regions_of, types_of
     from brain_cloud.placement.measuring import measure
-    from brain_cloud.placement.needs import ChainNeed, Needs
+    from brain_cloud.placement.files import ChainNeed, Needs
     from brain_cloud.placement.rehearsal import rehearse
     from brain_runtime.graph.inspect_graph import inspect_graph
     from brain_sim.room import generate_room

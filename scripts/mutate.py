@@ -96,7 +96,7 @@ MODULES = {
         "brain_edge/brain_edge/messages/*.py", "brain_cloud/brain_cloud/enrolment/admission.py"), (
         *(EDGE + f"{name}.py" for name in ("answering", "envelopes", "outbox")),
         *(CLOUD + f"{name}.py" for name in ("admission", "receiver", "sender", "deliveries", "versions", "epochs",
-                                            "full_disk", "slow_relay", "attackers"))),
+                                            "full_disk", "attackers"))),
         marks="not alone and not extended"),
     "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_edge/brain_edge/federated/*.py",
                          "brain_training/brain_training/federated.py"), (

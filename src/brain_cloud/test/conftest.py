@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from forked import Forked
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.processes.asking import Asking, NoCloud
 from brain_edge.reading import Reading
 from brain_wire.router import free_port

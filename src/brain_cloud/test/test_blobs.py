@@ -20,7 +20,7 @@ import zenoh
 from brain_cloud.blobs.serving import Collection, Serving
 from brain_edge.blobs.carry import Carrier, NoAnswer, NotGiven
 from brain_edge.blobs.store import PIECE, BlobProblem, Blobs, NoRoom, digest_of, write_whole
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.processes.settings import ZENOH
 from brain_security.fleet_keys import blobs as key_of
 from brain_security.fleet_keys import models as old_key_of

@@ -93,7 +93,7 @@ def test_steps_start_in_order_where_the_runtime_asks_for_it():
 def test_a_failed_step_starts_the_whole_job_again_on_a_cluster_as_often_as_the_runtime_says():
     pytest.importorskip("kopf")
     from brain_cloud.cluster.plans import Below, Settings
-    from brain_cloud.cluster.trainjob_status import plan
+    from brain_cloud.cluster.trainjob import plan
 
     of, its = runtime(failurePolicy={"maxRestarts": 2}), job()
     failed = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}

@@ -202,6 +202,16 @@ def test_what_a_plan_may_not_say_is_refused(jobs, tmp_path):
         jobs.apply(*whole)
 
 
+def test_a_job_whose_images_cannot_be_started_here_is_told_of_the_fleets_own_round(jobs, tmp_path):
+    *others, one = manifests(tmp_path)
+    del one["metadata"]["annotations"]
+    with pytest.raises(FormProblem, match=f"names no command.*; give command. Or give the annotation {LEARNING_PLAN}"):
+        jobs.apply(*others, one)
+    one["spec"]["aggregationWorker"]["template"] = {"spec": {**IDLE["spec"], "nodeName": "cloud"}}
+    with pytest.raises(FormProblem, match=f"nodeName is 'cloud'.*annotation {LEARNING_PLAN}, with which the fleet's"):
+        jobs.apply(*others, one)
+
+
 def test_in_a_cluster_the_fleets_programs_are_its_pods_and_its_status_is_what_the_aggregator_tells(tmp_path):
     pytest.importorskip("kopf")
     pytest.importorskip("kubernetes")

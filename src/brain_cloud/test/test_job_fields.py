@@ -15,9 +15,10 @@ from brain_cloud.jobs.fields import EFFECT, NONE, REFUSED, Field
 from brain_cloud.jobs.job_queue import priority
 from brain_cloud.jobs.kinds import kinds
 from brain_cloud.jobs.learning import DEPLOY, EVAL, KINDS, TRAIN, WAITING, Seen, Where, steps
+from brain_cloud.jobs.local_plan import plan as plan_of
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Places
-from brain_cloud.jobs.planning import plan as plan_of
+from brain_cloud.jobs.training import compile_train_job
+from brain_cloud.jobs.workers import Places
 from brain_edge.schema import FormProblem
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-jobs.md"
@@ -58,7 +59,7 @@ def _rounds(kind: str, spec: Mapping[str, Any]) -> Any:
 
 def cluster(documents: list[dict[str, Any]]) -> tuple[str, list[str]]:
     """What a job comes to in a cluster, and what is told of it."""
-    from brain_cloud.cluster import trainjob, trainjob_status
+    from brain_cloud.cluster import trainjob
     from brain_cloud.cluster.kinds import BY_KIND, JOB
     from brain_cloud.cluster.plans import Below, Settings
     from brain_cloud.cluster.reconcile import PLANS, not_done, ours
@@ -68,15 +69,15 @@ def cluster(documents: list[dict[str, Any]]) -> tuple[str, list[str]]:
     objects = {(one["kind"], one["metadata"]["name"]): one for one in others}
     kind, found = BY_KIND[job["kind"]], []
     if job["kind"] == "TrainJob":
-        of = Below(job, found=objects).need(*trainjob_status.runtime_of(job))
-        made = trainjob.children(job, of, Settings())
+        of = Below(job, found=objects).need(*trainjob.runtime_of(job))
+        made = trainjob.children(job, compile_train_job(job, of), Settings())
         names = [one.name for one in made if one.kind == JOB]
         for which in (names[:0], names[:1], names[-1:]):
             for how in ("Complete", "Failed"):
                 jobs = {name: {"metadata": {"labels": {}}, "status": {"conditions": [
                     {"type": how, "status": "True"}]}} for name in which}
                 for now in (0.0, 1767225700.0):      # 100 s after it was made
-                    found.append(trainjob_status.plan(Below(job, jobs, now=now, found=objects), Settings()))
+                    found.append(trainjob.plan(Below(job, jobs, now=now, found=objects), Settings()))
         below = Below(job, found=objects)
     else:
         for stand in STANDS if job["kind"] in KINDS else STANDS[:1]:

@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_cloud.jobs.kinds import JOBS, kinds
-from brain_cloud.jobs.manifests import read_jobs
-from brain_cloud.jobs.planning import examine
-from brain_cloud.jobs.samples import compared, metric, triggered
+from brain_cloud.jobs.local_plan import examine
+from brain_cloud.jobs.manifests import manifest
+from brain_cloud.jobs.samples import compared, fires, in_hours, metric
 from brain_edge.schema import FormProblem
+from brain_edge.state.manifests import read_manifests
 from brain_edge.state.manifests import ManifestProblem
 
 TRAIN = """apiVersion: trainer.kubeflow.org/v1alpha1
@@ -152,7 +153,7 @@ IMPOSSIBLE = {
 def read(folder: Path, text: str):
     path = folder / "jobs.yaml"
     path.write_text(text)
-    return read_jobs(path)
+    return list(read_manifests(path, manifest))
 
 
 def plans(folder: Path, text: str):
@@ -217,13 +218,13 @@ def test_a_runtime_is_merged_as_kubeflow_does_and_paths_of_containers_stand_for_
 
 
 def test_triggers_hold_as_sedna_has_them():
-    trigger = {"condition": {"operator": ">", "threshold": 0.1, "metric": "precision_delta"}}
+    more = {"operator": ">", "threshold": 0.1, "metric": "precision_delta"}
     stats = compared({"precision": [0.9], "recall": [0.5, 0.6]}, {"precision": [0.7], "recall": [0.4, 0.7]})
-    assert triggered(trigger, stats) and not triggered(trigger, compared({"precision": 0.75}, {"precision": 0.7}))
+    assert fires(more, stats) and not fires(more, compared({"precision": 0.75}, {"precision": 0.7}))
     assert metric("recall_delta[1]", stats) == pytest.approx(-0.1) and metric("recall", stats) is None
-    assert not triggered(trigger, {}) and not triggered(trigger, {"precision_delta": float("nan")})
-    night = {**trigger, "timer": {"start": "23:00", "end": "2:00"}}
-    assert [triggered(night, stats, datetime(2026, 1, 1, hour)) for hour in (22, 23, 1, 3)] == [
+    assert not fires(more, {}) and not fires(more, {"precision_delta": float("nan")})
+    night = {"start": "23:00", "end": "2:00"}
+    assert [in_hours(night, datetime(2026, 1, 1, hour)) for hour in (22, 23, 1, 3)] == [
         False, True, True, False]
 
 

@@ -10,8 +10,8 @@ from local_jobs import job as train_job
 from brain_cloud.jobs.job import QUEUED, RUNNING, Job
 from brain_cloud.jobs.job_queue import Priority, admitted, giving_way, priority
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Group, Places, Plan, Worker
 from brain_cloud.jobs.records import Record
+from brain_cloud.jobs.workers import Group, Places, Plan, Worker
 
 numbers = itertools.count(1)
 

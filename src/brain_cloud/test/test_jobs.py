@@ -14,8 +14,9 @@ import pytest
 from local_jobs import LOADED, PATIENCE, PLAIN, Jobs, check_status, conditions, job, left, until
 
 from brain_cloud.blobs.inputs import digest
-from brain_cloud.jobs.manifests import read_jobs
+from brain_cloud.jobs.manifests import manifest
 from brain_edge.schema import FormProblem
+from brain_edge.state.manifests import read_manifests
 
 
 def test_no_worker_is_released_before_its_loader_has_fetched_and_checked_the_data(jobs, tmp_path):
@@ -236,7 +237,7 @@ def test_the_manifest_of_the_documentation_trains_a_network_of_the_brain(tmp_pat
     (block,) = [part.partition("```")[0] for part in text.split("```yaml\n")[1:] if "kind: TrainJob" in part][:1]
     path = tmp_path / "motor.yaml"
     path.write_text(block)
-    assert [one.kind for one in read_jobs(path)] == ["TrainJob"]
+    assert [one.kind for one in read_manifests(path, manifest)] == ["TrainJob"]
     done = subprocess.run([sys.executable, "-m", "brain", "jobs", "run", str(path), "--folder", str(tmp_path / "kept"),
                            "--json"], capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, (done.stdout, done.stderr, [log.read_text() for log in tmp_path.rglob("log")])

@@ -24,7 +24,7 @@ from brain_cloud.federated.plan import plan
 from brain_cloud.federated.rounds import Rounds
 from brain_edge.blobs import carry
 from brain_edge.blobs.store import PIECE, Blobs
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.federated import participant, round_messages
 from brain_edge.federated.learner import LearnerProblem, make
 from brain_edge.federated.participant import Made, Participant, Turned

@@ -13,12 +13,12 @@ from local_jobs import Jobs, check_status, pod, sedna, until
 
 from brain_cloud.jobs import rounds
 from brain_cloud.jobs.learning import Seen, Where, step, steps, where, written
+from brain_cloud.jobs.local_plan import sedna_plan
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Places
 from brain_cloud.jobs.records import Records
 from brain_cloud.jobs.samples import count, read_samples, told_metrics, told_path
-from brain_cloud.jobs.sedna_workers import sedna_plan
 from brain_cloud.jobs.templates import Unfit
+from brain_cloud.jobs.workers import Places
 
 NOON = datetime(2026, 11, 25, 12)
 TRIGGER = {"checkPeriodSeconds": 1, "condition": {"operator": ">=", "threshold": 2, "metric": "num_of_samples"}}

@@ -21,12 +21,13 @@ from manifests_of_jobs import (dataset, federated, incremental, joint, model, ru
                                train_job)
 
 from brain_cloud.blobs import inputs  # noqa: E402
-from brain_cloud.cluster import counting, gate, mirror, sedna, stages, storage, trainjob  # noqa: E402
+from brain_cloud.cluster import counting, gate, mirror, pods, sedna, stages, trainjob  # noqa: E402
 from brain_cloud.cluster.kinds import DATASET, FEDERATED, INCREMENTAL, JOB, JOINT, MODEL, TRAIN_JOB, Kind   # noqa: E402
-from brain_cloud.cluster.placement import EDGE, HOST, placed     # noqa: E402
 from brain_cloud.cluster.plans import Below, Settings      # noqa: E402
-from brain_cloud.jobs import conditions, learning, samples, training  # noqa: E402
+from brain_cloud.cluster.pods import EDGE, HOST, placed     # noqa: E402
+from brain_cloud.jobs import learning, samples, status, training  # noqa: E402
 from brain_cloud.jobs.templates import Unfit, overlaid  # noqa: E402
+from brain_cloud.jobs.worker_data import Data     # noqa: E402
 
 SETTINGS = Settings("brain:1")
 NOON = calendar.timegm((2026, 11, 25, 12, 0, 0))
@@ -47,7 +48,8 @@ def below(kind: Kind, one: dict[str, Any], **more: Any) -> Below:
 
 def worker(job: dict[str, Any], its_runtime: dict[str, Any], name: str = "node") -> dict[str, Any]:
     """The pod of a step of a TrainJob."""
-    (found,) = [one.body for one in trainjob.children(known(TRAIN_JOB, job), its_runtime, SETTINGS)
+    compiled = training.compile_train_job(job, its_runtime)
+    (found,) = [one.body for one in trainjob.children(known(TRAIN_JOB, job), compiled, SETTINGS)
                 if one.kind == JOB and one.body["metadata"]["labels"]["fleet.brain/step"] == name]
     return found["spec"]["template"]["spec"]
 
@@ -101,6 +103,20 @@ def test_data_comes_by_the_runtimes_step_or_by_a_gate():
     assert mount in gate_of["volumeMounts"] and path.startswith(mount["mountPath"])
 
 
+def test_what_a_patch_says_of_the_whole_job_counts_and_a_digest_is_asked_of_the_gate():
+    job = train_job(runtimePatches=[{"manager": "k", "trainingRuntimeSpec": {"template": {"spec": {
+        "failurePolicy": {"maxRestarts": 2}, "network": {"publishNotReadyAddresses": False},
+        "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["node"]}}}}}])
+    compiled = training.compile_train_job(job, runtime())
+    assert compiled.restarts == 2 and compiled.success == ("Any", ("node",))
+    service = trainjob.children(known(TRAIN_JOB, job), compiled, SETTINGS)[0].body
+    assert service["spec"]["publishNotReadyAddresses"] is False
+    right = "a" * 64
+    fetched = {"storageUri": "https://host/rooms", "env": [{"name": "SHA256", "value": right}]}
+    (gate_of,) = worker(train_job(initializer={"dataset": fetched}), runtime())["initContainers"]
+    assert gate_of["command"][-1] == right and gate_of["env"] == fetched["env"]
+
+
 def test_what_cannot_be_run_is_said_in_a_line():
     long = "a" * 60
     cases = {
@@ -117,11 +133,13 @@ def test_what_cannot_be_run_is_said_in_a_line():
                 {"name": "load", "status": "Complete"}])]}}}}),
         "only file://, http:// and https:// are fetched": lambda: worker(train_job(initializer={
             "dataset": {"storageUri": "s3://bucket/x"}}), runtime()),
+        "SHA256 must be 64 hexadecimal digits": lambda: worker(train_job(initializer={"dataset": {
+            "storageUri": "https://host/x", "env": [{"name": "SHA256", "value": "12"}]}}), runtime()),
         "there is no tier 'orbit'": lambda: placed({"spec": {}}, "orbit"),
-        "begins with /": lambda: storage.Source("data", "s3://bucket/x", "X").path,
-        "begins with / ": lambda: storage.Source("data", "/data/../etc/x.txt", "X").path,
-        "the node's root": lambda: storage.Source("data", "/train.txt", "X").folder,
-        "has 64 digits": lambda: storage.gate([storage.Source("data", "/d/x.txt", "X", True, "12")], [], "i"),
+        "begins with /": lambda: pods.path_in_pod(Data("data", "X", "s3://bucket/x")),
+        "begins with / ": lambda: pods.path_in_pod(Data("data", "X", "/data/../etc/x.txt")),
+        "the node's root": lambda: pods.mounted(Data("data", "X", "/train.txt")),
+        "has 64 digits": lambda: pods.gate([Data("data", "X", "/d/x.txt", True, "12")], [], "i"),
         "compares by '~'": lambda: samples.fires({"operator": "~", "threshold": 1, "metric": "a"}, {"a": 1}),
         "must be as 02:00": lambda: samples.in_hours({"start": "2", "end": "24:00"}, NOON_OF_A_DAY),
     }
@@ -328,12 +346,12 @@ def test_where_a_job_is_cannot_be_made_up():
 
 
 def test_a_conditions_time_changes_with_its_status_only():
-    first = conditions.condition("Ready", True, "A", "a", NOON, 1)
-    same = conditions.with_condition([first], conditions.condition("Ready", True, "B", "b", NOON + 9, 2))
+    first = status.condition("Ready", True, "A", "a", NOON, 1)
+    same = status.with_condition([first], status.condition("Ready", True, "B", "b", NOON + 9, 2))
     assert same[0]["lastTransitionTime"] == first["lastTransitionTime"] and same[0]["reason"] == "B"
-    other = conditions.with_condition(same, conditions.condition("Ready", False, "C", "c", NOON + 9, 2))
-    assert conditions.seconds(other[0]["lastTransitionTime"]) == NOON + 9
-    assert conditions.seconds("no time") is None
+    other = status.with_condition(same, status.condition("Ready", False, "C", "c", NOON + 9, 2))
+    assert status.seconds(other[0]["lastTransitionTime"]) == NOON + 9
+    assert status.seconds("no time") is None
 
 
 def test_robots_and_orders_are_shown():
@@ -395,7 +413,8 @@ def test_the_gate_opens_for_what_is_there_and_right_only(shop: str, tmp_path: Pa
     assert opened(here, here, right).endswith("here.txt is there and right")
     assert opened(here, here, wrong).endswith("it is another file, or torn")
     assert "is not on this node" in opened(tmp_path / "x", tmp_path / "x")
-    assert "is a folder" in opened(tmp_path, tmp_path, right) and "there and right" in opened(tmp_path, tmp_path)
+    assert "another file, or torn" in opened(tmp_path, tmp_path, right) and "is there" in opened(tmp_path, tmp_path)
+    assert "is there" in opened(tmp_path, tmp_path, inputs.digest(tmp_path))
     new = tmp_path / "new" / "a.bin"
     assert "404" in opened(f"{shop}/none", new) and not new.exists()
     assert "another file" in opened(f"{shop}/a", new, wrong) and not new.exists()

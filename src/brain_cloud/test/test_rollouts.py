@@ -17,7 +17,7 @@ from brain_cloud.models import rollout_test
 from brain_cloud.models.registry import Registry
 from brain_cloud.models.rollout_test import Expected, Goal
 from brain_cloud.models.rollouts import Rollouts
-from brain_cloud.state import goal_outcomes as kept_goals
+from brain_cloud.state import desired
 from brain_cloud.state.desired import FROM_CLOUD, Desired, hear
 from brain_edge.messages.inbox import Message
 from brain_edge.messages.outbox import Outbox
@@ -132,7 +132,7 @@ def test_a_trial_forgets_no_goal_though_the_cloud_keeps_the_newest_alone(tmp_pat
     """Else it would begin anew again and again, and take any model back in the end."""
     from rollout_killed import World
 
-    monkeypatch.setattr(kept_goals, "KEPT", 10)
+    monkeypatch.setattr(desired, "GOALS", 10)
     world = World(tmp_path / "cloud")
     _, new = world.prepare(tmp_path, None)
     world.rollouts.begin(new, None, ["robot2"], goals=400, when="idle", expect=0.8, person="ann")

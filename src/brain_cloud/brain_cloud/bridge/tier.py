@@ -6,7 +6,11 @@ let the cloud see, or answers in its place. The cloud's own process needs no tor
 """
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
+import shutil
+import socket
 import tempfile
 import threading
 from pathlib import Path
@@ -26,6 +30,7 @@ from brain_wire.session import CONFIG_VARIABLE, OVERRIDE_VARIABLE, Elsewhere
 
 START = 120.0           # s that regions may take to load what they compute with
 PAUSE = 1.0             # s after a look that failed
+PREFIX, NET_NAME = "brain-tier-", "net"     # of the folder, and of the socket in it
 DOMAIN = 0              # of a net that nobody else is on, so any will do
 # What the environment says of a brain's net is not said of this one.
 NET = dict.fromkeys((SECURITY_VARIABLE, CONFIG_VARIABLE, OVERRIDE_VARIABLE), "")
@@ -55,8 +60,9 @@ class Tier:
 
     def __init__(self, regions: Sequence[ResolvedRegion], logs: Path) -> None:
         self.up, self.domain = False, DOMAIN
-        self._place = tempfile.TemporaryDirectory(prefix="brain-tier-")
-        endpoint = f"unixsock-stream/{self._place.name}/net"
+        clear_dead()
+        self._place = tempfile.TemporaryDirectory(prefix=PREFIX)
+        endpoint = f"unixsock-stream/{self._place.name}/{NET_NAME}"
         self.session = Session(Router([endpoint], more={}).session, endpoint)
         self._names = {region.node: region.name for region in regions}
         self._brain = SupervisedBrain([Workload(
@@ -121,6 +127,14 @@ class Tier:
     def _tell(self, event: Event) -> None:
         if event.kind in ("ended", "unhealthy", "warning"):
             limited_log(f"{event.name} {event.kind}", f"{event.name} {event.kind}: {event.text}")
+
+
+def clear_dead() -> None:
+    """Removes the folders of tiers whose clouds were killed: their sockets are there, and nobody listens at them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with socket.socket(socket.AF_UNIX) as found, contextlib.suppress(OSError):
+            if found.connect_ex(str(folder / NET_NAME)) == errno.ECONNREFUSED:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def second(weights: Path) -> ResolvedRegion:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_cloud.checks.end import ROBOT
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.store import FILE
 from brain_security.fleet_keys import CLOUD
 from brain_wire.router import free_port

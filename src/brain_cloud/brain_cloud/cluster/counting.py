@@ -67,18 +67,21 @@ def job(kind: Kind, owner: Mapping[str, Any], dataset: Mapping[str, Any], known:
     Raises:
         Unfit: the Dataset's url cannot be mounted.
     """
-    from brain_cloud.cluster.sedna import job_of, worker_template
-    from brain_cloud.cluster.storage import of_resource
+    from brain_cloud.cluster.pods import path_in_pod, worker_template
+    from brain_cloud.cluster.sedna import job_of
     from brain_cloud.jobs.learning import PERIOD as LEARNING_PERIOD
+    from brain_cloud.jobs.worker_data import Data
 
-    source, form = of_resource(dataset, "dataset", "DATASET_URL", checked=False), dataset["spec"]["format"].lower()
+    spec = dataset["spec"]
+    source, form = Data("dataset", "DATASET_URL", spec["url"]), spec["format"].lower()
     told, period = str(-1 if known is None else known), owner["spec"]["trainSpec"]["trigger"].get(
         "checkPeriodSeconds", LEARNING_PERIOD)
     container = {"name": STEP, "image": settings.image, "command": [
-        "python3", "-m", "brain_cloud.cluster.counting", source.path, form, "--known", told, "--period", str(period)]}
+        "python3", "-m", "brain_cloud.cluster.counting", path_in_pod(source), form, "--known", told, "--period",
+        str(period)]}
     name = name_of(owner)
     template = worker_template(kind, owner, STEP, name, {"spec": {"containers": [container]}}, [source], {}, "edge",
-                               dataset["spec"]["nodeName"], settings, "OnFailure")
+                               spec["nodeName"], settings.image, "OnFailure")
     found = job_of(kind, owner, STEP, name, template)
     for mount in found.body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]:
         mount["readOnly"] = True

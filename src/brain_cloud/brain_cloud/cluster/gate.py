@@ -22,14 +22,9 @@ def check(path: Path, sha256: str) -> None:
     try:
         if not path.exists():
             raise InputProblem(f"{path} is not on this node; copy the data there, or set nodeName of the Dataset")
-        if path.is_dir():
-            if sha256 != ANY:
-                raise InputProblem(f"{path} is a folder, and a sha256 is checked of files only")
-            os.listdir(path)
-        elif sha256 != ANY and (found := digest(path)) != sha256:
+        if sha256 != ANY and (found := digest(path)) != sha256:
             raise InputProblem(f"{path} has sha256 {found}, and must have {sha256}; it is another file, or torn")
-        else:
-            path.open("rb").close()
+        os.listdir(path) if path.is_dir() else path.open("rb").close()
     except OSError as error:
         raise InputProblem(f"{path} cannot be read: {error.strerror or error}") from None
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping
 
 from brain_cloud.cluster.api import Api, ApiProblem
 from brain_cloud.cluster.kinds import FLEET, FLEET_NODE, FLEET_ORDER
-from brain_cloud.jobs.conditions import condition, seconds, stamp, with_condition
+from brain_cloud.jobs.status import condition, seconds, stamp, with_condition
 from brain_edge.processes.asking import Asking, NoCloud
 from brain_edge.state.kinds import API_VERSION
 from brain_edge.state.manifests import ALL

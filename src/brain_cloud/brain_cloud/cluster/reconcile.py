@@ -19,8 +19,7 @@ from brain_cloud.cluster.kinds import (
 from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, met
 from brain_cloud.cluster.sedna import blocked, federated, joint
 from brain_cloud.cluster.stages import learning
-from brain_cloud.cluster.trainjob import left_out
-from brain_cloud.cluster.trainjob_status import ENDED, plan as train, runtime_of, stopped
+from brain_cloud.cluster.trainjob import ENDED, plan as train, runtime_of, stopped
 from brain_cloud.jobs import fields
 from brain_cloud.jobs.manifests import CONTROLLER, LEARNING_PLAN
 from brain_cloud.jobs.templates import LABEL, Unfit, fitting
@@ -224,11 +223,10 @@ class Reconciler:
 
 def not_done(kind: Kind, below: Below) -> list[str]:
     """Lists fields that a resource, or one that it refers to, sets and that have no effect in a cluster."""
-    if kind == TRAIN_JOB:
-        return left_out(below.need(*runtime_of(below.resource)), below.resource)
     found = fields.told(kind.kind, below.resource, cluster=True)
     for (that, name), one in below.found.items():
-        found += fields.told(that, one or NO_SETTINGS, f"the {that} {name}'s ", cluster=True)
+        whose = "the runtime's " if kind == TRAIN_JOB else f"the {that} {name}'s "
+        found += fields.told(that, one or NO_SETTINGS, whose, cluster=True)
     return found
 
 

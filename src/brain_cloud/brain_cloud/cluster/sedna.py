@@ -9,15 +9,14 @@ from typing import Any, Mapping, Sequence
 
 from brain_cloud.cluster.kinds import (
     DATASET, DEPLOYMENT, FEDERATED, JOB, JOINT, MODEL, PLAN, SCALER, SERVICE, Kind, owned, owner_labels)
-from brain_cloud.cluster.placement import placed
 from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, batch, job_state
-from brain_cloud.cluster.storage import Source, stored
-from brain_cloud.jobs.conditions import heard, holds, unblocked
+from brain_cloud.cluster.pods import path_in_pod, worker_template
 from brain_cloud.jobs.manifests import SUSPEND
 from brain_cloud.jobs.samples import said, told_progress
-from brain_cloud.jobs.sedna import AGGREGATION, BIND, Find, Part, compile_federated, compile_joint, given
-from brain_cloud.jobs.status import Batch, Seen, federated_status, joint_status
-from brain_cloud.jobs.templates import Unfit, digest, fitting, labelled, pod_template, variables, with_variables
+from brain_cloud.jobs.sedna import AGGREGATION, BIND, Part, compile_federated, compile_joint
+from brain_cloud.jobs.status import Batch, Seen, federated_status, heard, holds, joint_status, unblocked
+from brain_cloud.jobs.templates import Unfit, digest, fitting
+from brain_cloud.jobs.worker_data import Find, given
 
 ROUND = "round"     # container that makes or moves the files of a learning job's round
 # Of what writes to a node: folders that kubelet makes belong to root.
@@ -34,7 +33,7 @@ def federated(below: Below, settings: Settings) -> Plan:
         return Plan([], dict(old), over=True)
     try:
         parts = compile_federated(job, find_in(below))
-        children = _federated_children(below, parts, settings)
+        children = objects_of(FEDERATED, below, parts, settings)
     except Unfit as problem:
         return blocked(below, problem)
     states = {child.name: batch(child.name, below.jobs.get(child.name)) for child in children if child.kind == JOB}
@@ -64,12 +63,8 @@ def _waits(job: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def find_in(below: Below) -> Find:
-    """See :data:`brain_cloud.jobs.sedna.Find`: of what a resource refers to."""
+    """See :data:`brain_cloud.jobs.worker_data.Find`: of what a resource refers to."""
     return lambda kind, name, field: below.need({one.kind: one for one in (DATASET, MODEL)}[kind], name)
-
-
-def _sources(part: Part) -> list[Source]:
-    return [Source(one.role, one.url, one.variable, one.checked, one.sha256, one.secret) for one in part.data]
 
 
 def _service(kind: Kind, owner: Mapping[str, Any], part: Part) -> Child:
@@ -85,7 +80,7 @@ def _env(owner: Mapping[str, Any], part: Part, name: str) -> dict[str, Any]:
     """All variables of a part: each finds the one that it asks by the name of that one's Service."""
     job, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
     found: dict[str, Any] = {"NAMESPACE": namespace, **part.env, "WORKER_NAME": name,
-                             **given([(one, source.path) for one, source in zip(part.data, _sources(part))])}
+                             **given([(one, path_in_pod(one)) for one in part.data])}
     if part.listens:
         found[part.listens] = PORTS[part.listens]
         found |= {} if part.plan is None else {BIND: "0.0.0.0"}
@@ -95,11 +90,25 @@ def _env(owner: Mapping[str, Any], part: Part, name: str) -> dict[str, Any]:
     return found
 
 
-def _federated_children(below: Below, parts: Sequence[Part], settings: Settings) -> list[Child]:
-    found: list[Child] = []
+def objects_of(kind: Kind, below: Below, parts: Sequence[Part], settings: Settings) -> list[Child]:
+    """The objects of parts that run: a Job, or a Deployment for what does not end, and Services where others find them.
+
+    Raises:
+        Unfit: they cannot be run.
+    """
+    owner, found = below.resource, list[Child]()
     for part in parts:
-        found += [_service(FEDERATED, below.resource, part)] if part.listens else []
-        found.append(part_job(FEDERATED, below.resource, part, part.name, settings))
+        found += [_service(kind, owner, part)] if part.listens else []
+        if not part.service:
+            found.append(part_job(kind, owner, part, part.name, settings))
+            continue
+        name = f"{owner['metadata']['name']}-{part.name}"
+        template = part_template(kind, owner, part, part.name, settings, "Always")
+        found.append(deployment(kind, owner, part.name, name, template, scaled=bool(part.scaling)))
+        if part.scaling and not suspended(owner):
+            target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": name}
+            found.append(Child(SCALER, owned(kind, owner, SCALER, name, part.name, spec={
+                **part.scaling, "scaleTargetRef": target})))
     return found
 
 
@@ -139,8 +148,8 @@ def part_template(kind: Kind, owner: Mapping[str, Any], part: Part, step: str, s
         (own, *others), more = template["spec"]["containers"], ROOT if part.plan is not None else NO_SETTINGS
         own = own if "image" in own else {"image": settings.image, **more, **own}
         template = {**template, "spec": {**template["spec"], "containers": [own, *others]}}
-    found = worker_template(kind, owner, step, name, template, _sources(part), _env(owner, part, name), part.tier,
-                            part.node, settings, restart)
+    found = worker_template(kind, owner, step, name, template, part.data, _env(owner, part, name), part.tier,
+                            part.node, settings.image, restart)
     for one in found["spec"].get("initContainers", ()) if part.template is not None and first else ():
         if one["name"] == ROUND:
             one["volumeMounts"] = [mount for mount in found["spec"]["containers"][0]["volumeMounts"]
@@ -154,38 +163,11 @@ def _round(words: Sequence[str], settings: Settings) -> dict[str, Any]:
     return {"name": ROUND, "image": settings.image, "command": command, **ROOT}
 
 
-def worker_template(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],
-                    sources: list[Source], env: Mapping[str, Any], tier: str, node: str | None, settings: Settings,
-                    restart: str) -> dict[str, Any]:
-    """The template of a worker's pod.
-
-    Args:
-        template: of its pod, as the owner has it.
-        sources: data and models that it gets.
-        env: variables.
-        tier: where it may run.
-        node: the one node where it must.
-        restart: policy where the template names none.
-
-    Raises:
-        Unfit: it cannot be run.
-    """
-    fitting(name, f"the worker {step}")
-    found = pod_template(template, f"the worker {step}", restart)
-    found = placed(stored(found, sources, settings.image), tier, node)
-    for number, one in enumerate(found["spec"]["containers"]):
-        # two of the sources may be told by one variable, which then has both
-        once = {its["name"]: its for its in one.get("env", ())}
-        found["spec"]["containers"][number] = with_variables({**one, "env": list(once.values())} if once else one,
-                                                             variables(env))
-    return labelled(found, owner_labels(kind, owner["metadata"]["name"], step))
-
-
 def joint(below: Below, settings: Settings) -> Plan:
     """Plans a JointInferenceService as it is now: a Deployment at the edge, one in the cloud, and its Service."""
     service = below.resource
     try:
-        children = _joint_children(below, settings)
+        children = objects_of(JOINT, below, compile_joint(service, find_in(below)), settings)
     except Unfit as problem:
         return blocked(below, problem)
     wanted = [child.name for child in children if child.kind == DEPLOYMENT]
@@ -194,21 +176,6 @@ def joint(below: Below, settings: Settings) -> Plan:
     seen = Seen([Batch(name, ready=int(count or 0)) for name, count in ready.items()], _waits(service))
     return Plan(children, joint_status(service.get("status") or NO_SETTINGS, seen, below.now),
                 suspended=suspended(service))
-
-
-def _joint_children(below: Below, settings: Settings) -> list[Child]:
-    service = below.resource
-    found: list[Child] = []
-    for part in compile_joint(service, find_in(below)):
-        worker = f"{service['metadata']['name']}-{part.name}"
-        found += [_service(JOINT, service, part)] if part.listens else []
-        template = part_template(JOINT, service, part, part.name, settings, "Always")
-        found.append(deployment(JOINT, service, part.name, worker, template, scaled=bool(part.scaling)))
-        if part.scaling and not suspended(service):
-            target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.kind, "name": worker}
-            found.append(Child(SCALER, owned(JOINT, service, SCALER, worker, part.name, spec={
-                **part.scaling, "scaleTargetRef": target})))
-    return found
 
 
 def deployment(kind: Kind, owner: Mapping[str, Any], step: str, name: str, template: Mapping[str, Any],

@@ -12,12 +12,11 @@ from brain_cloud.cluster.counting import counted, counter_of, job as counting_jo
 from brain_cloud.cluster.kinds import BY_KIND, DATASET, INCREMENTAL
 from brain_cloud.cluster.plans import NO_SETTINGS, Below, Child, Plan, Settings, job_state, pods_of
 from brain_cloud.cluster.sedna import blocked, deployment, find_in, part_job, part_template, suspended
-from brain_cloud.jobs.conditions import stamp, unblocked
 from brain_cloud.jobs.learning import (
     COMPLETED, DEPLOY, EVAL, INFER, READY, RUNNING, STAGES, STARTING, TRAIN, WAITING, WORKERS, Seen, Where,
     compile_learning, is_counted, is_hot, steps, where, written)
 from brain_cloud.jobs.samples import said, told_metrics, told_path
-from brain_cloud.jobs.status import Seen as Workers, learning_status
+from brain_cloud.jobs.status import Seen as Workers, learning_status, stamp, unblocked
 from brain_cloud.jobs.templates import Unfit
 
 ROUND = "fleet.brain/round"     # annotation of the pods that infer: they start again with each model

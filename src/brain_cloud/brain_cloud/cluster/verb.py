@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from brain_edge.processes.options import CloudAt, FleetSecure, become
-
+from brain_edge.processes.options import CloudAt, FleetSecure
+from brain_runtime.command.options import become
 
 Namespaces = Annotated[list[str] | None, typer.Option(
     "--namespace", metavar="NAME", help="Watch this namespace only; may be given again. Default: all.")]

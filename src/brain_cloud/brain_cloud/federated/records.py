@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from brain_cloud.federated.plan import Plan
 from brain_cloud.federated.strategies import Update
 from brain_edge.blobs.store import write_whole
@@ -45,7 +47,7 @@ class State:
         secret: from which it is drawn whom a round asks; no robot hears it.
         history: of rounds, the newest last.
         learning: the plan's, see :meth:`.plan.Plan.learning`.
-        sum, summed: of the weights of the last rounds, float64, and of how many; see :mod:`.averaging`.
+        sum, summed: of the weights of the last rounds, float64, and of how many; see :meth:`average`.
     """
 
     model: Weights
@@ -58,6 +60,27 @@ class State:
     learning: dict[str, Any] = field(default_factory=dict)
     sum: Weights = field(default_factory=dict)
     summed: int = 0
+
+    def average(self, plan: Plan) -> None:
+        """Adds new weights to the sum of the last rounds; with a training's last round the mean becomes the weights.
+
+        From round to round weights go to and fro about where they are good, the more so where robots' worlds are not
+        alike, and the last round may be at a bad place. The mean of some lies nearer (B. Polyak, A. Juditsky:
+        Acceleration of Stochastic Approximation by Averaging, 1992; P. Izmailov and others: Averaging Weights Leads to
+        Wider Optima and Better Generalization, 2018). Robots train on from the weights of each round until then. Where
+        a plan is given more rounds afterwards, they go on from the mean, and it is taken anew over the last of those.
+
+        Args:
+            plan: that is followed, whose version was just made. Arrays are replaced, not written to.
+        """
+        if self.version <= plan.rounds - plan.average:
+            self.sum, self.summed = {}, 0
+            return
+        self.sum = {name: self.sum.get(name, 0.0) + value.astype(np.float64) for name, value in self.model.items()}
+        self.summed += 1
+        if self.version >= plan.rounds:
+            self.model = {name: (value / self.summed).astype(np.float32) for name, value in self.sum.items()}
+            self.sum, self.summed = {}, 0
 
 
 @dataclass

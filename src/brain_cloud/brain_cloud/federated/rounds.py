@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_cloud.federated import privacy
-from brain_cloud.federated.averaging import summed
 from brain_cloud.federated.plan import Plan
 from brain_cloud.federated.records import Opened, Records, RecordsProblem, model_bytes
 from brain_cloud.federated.strategies import DPFedAvg, Update
@@ -302,7 +301,7 @@ class Rounds:
                 state.model, state.kept = self.strategy.aggregate(
                     state.model, [update for update, _ in answers.values()], state.kept)
                 state.version += 1
-                summed(state, self.plan)
+                state.average(self.plan)
                 check(state.model, before.model)
             state.attempt += 1
             state.history.append(entry)
@@ -336,7 +335,7 @@ class Rounds:
         entry = self._entry("update", {update.robot: (update, metrics)})
         state.model, _ = self.strategy.aggregate(state.model, [update], {})
         state.version += 1
-        summed(state, self.plan)
+        state.average(self.plan)
         state.attempt += 1
         state.history.append({**entry, "staleness": update.staleness, "from": before.version - update.staleness})
         try:

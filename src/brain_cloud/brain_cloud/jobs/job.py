@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any, Callable
 
-from brain_cloud.jobs.containers import made
-from brain_cloud.jobs.fleet import OnRobot, Round, Running
-from brain_cloud.jobs.plan import COMPLETE, Group, Places, Plan, Worker, free_port
+from brain_cloud.jobs.pod_commands import made
 from brain_cloud.jobs.records import Record
 from brain_cloud.jobs.training import rank_variables
+from brain_cloud.jobs.workers import COMPLETE, Group, OnRobot, Places, Plan, Round, Running, Worker, free_port
 from brain_runtime.run.tree import Command, Tree, base_env, kill_leftovers, left_status
 from brain_wire.backoff import Backoff
 

@@ -18,8 +18,9 @@ from datetime import datetime
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_cloud.jobs.samples import FORMATS, check_metric, fires, in_hours, metric
-from brain_cloud.jobs.sedna import Data, Find, Part, data, mining
+from brain_cloud.jobs.sedna import Part, mining
 from brain_cloud.jobs.templates import Unfit
+from brain_cloud.jobs.worker_data import Data, Find, data
 from brain_wire.safe_text import quoted
 
 TRAIN, EVAL, DEPLOY = STAGES = ("Train", "Eval", "Deploy")
@@ -297,7 +298,7 @@ class _Compiling:
 
     def _below(self, variable: str, path: str, role: str = "output") -> Data:
         """Something below the output folder, which every worker of the job has."""
-        return Data("", role, variable, f"{self._out}/", inside=path)
+        return Data(role, variable, f"{self._out}/", inside=path)
 
     def _samples(self, which: str) -> Data:
         """The list that is trained or evaluated on."""
@@ -310,7 +311,7 @@ class _Compiling:
     def _deployed(self, role: str, variable: str) -> Data:
         """The model that is deployed; it lies in the place of the Model that ``deploySpec`` names."""
         target = self._target()
-        return self._below(variable, self._now.runs, role) if self._now.runs else Data("Model", role, variable, target)
+        return self._below(variable, self._now.runs, role) if self._now.runs else Data(role, variable, target)
 
     def _target(self) -> str:
         name, place = self._spec["deploySpec"]["model"]["name"], "spec.deploySpec.model.name"
@@ -352,7 +353,7 @@ class _Compiling:
         words = ["put", f"{self._out}/{self._now.trained}", self._target()]
         words += ["--hot", f"{self._out}/{HOT}", "--round", str(self._now.round)] if self._hot else []
         return self._part(DEPLOY, "", {}, [self._below("NEW_MODEL_URL", self._now.trained), Data(
-            "Model", "deployed", "MODEL_URL", f"{folder.rstrip('/')}/", inside=name)], words)
+            "deployed", "MODEL_URL", f"{folder.rstrip('/')}/", inside=name)], words)
 
     def _infer(self) -> Part:
         deploy = self._spec["deploySpec"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable, Mapping
 
 from brain_cloud.jobs.kinds import JOBS, RUNTIME, check_kind, kinds
 from brain_cloud.jobs.samples import check_metric
 from brain_cloud.jobs.training import runtime_ref
+from brain_cloud.jobs.worker_data import SHA256
 from brain_edge.schema import FormProblem, check_plain
 from brain_wire.safe_text import quoted
 
@@ -19,7 +19,6 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
 _TIME = re.compile(r"([01]?\d|2[0-4]):[0-5]\d")
 OPERATORS = ("gt", ">", "ge", ">=", "eq", "=", "==", "ne", "!=", "le", "<=", "lt", "<")
 ELASTIC = "fleet.brain/elastic"     # annotation of a TrainJob: MIN:MAX nodes
-SHA256 = "fleet.brain/sha256"       # annotation of a Dataset or Model
 TTL = "fleet.brain/ttl-seconds-after-finished"
 SUSPEND = "fleet.brain/suspend"     # annotation of Sedna's kinds
 LEARNING_PLAN = "fleet.brain/learning-plan"     # annotation of a FederatedLearningJob: what is learned, and how
@@ -203,19 +202,8 @@ _RULES: dict[str, Callable[[Manifest], None]] = {
 
 def read(value: Any) -> Any:
     """A document of a file: a job manifest, or a resource of robots (:func:`brain_edge.state.manifests.resource`)."""
-    from brain_cloud.jobs.kinds import is_job_manifest
     from brain_edge.state.manifests import resource
 
+    from brain_cloud.jobs.kinds import is_job_manifest
+
     return manifest(value) if is_job_manifest(value) else resource(value)
-
-
-def read_jobs(path: Path) -> list[Manifest]:
-    """All manifests of a file that holds nothing else.
-
-    Raises:
-        OSError: it cannot be read.
-        ManifestProblem: names the document and the field.
-    """
-    from brain_edge.state.manifests import read_manifests
-
-    return list(read_manifests(path, manifest))

@@ -10,17 +10,16 @@ import threading
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from brain_cloud.jobs.fleet import Fleet
 from brain_cloud.jobs.job import FAILED, Job, sweep
 from brain_cloud.jobs.job_queue import Priority, admitted, giving_way, priority
 from brain_cloud.jobs.learning import KINDS
+from brain_cloud.jobs.local_plan import plan as plan_of
 from brain_cloud.jobs.manifests import Manifest
-from brain_cloud.jobs.plan import Places, Plan
-from brain_cloud.jobs.planning import plan as plan_of
 from brain_cloud.jobs.records import Record, Records
 from brain_cloud.jobs.reports import Reports
 from brain_cloud.jobs.seen import write_status
 from brain_cloud.jobs.stages import Stages
+from brain_cloud.jobs.workers import Fleet, Places, Plan
 from brain_edge.schema import FormProblem
 from brain_edge.store import StoreProblem
 from brain_runtime.run.tree import tail

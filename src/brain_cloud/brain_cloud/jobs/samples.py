@@ -72,17 +72,6 @@ def write_samples(path: Path, header: str | None, samples: list[str]) -> None:
     temporary.replace(path)
 
 
-def triggered(trigger: Mapping[str, Any], stats: Mapping[str, Any], now: datetime | None = None) -> bool:
-    """Checks whether a trigger's condition holds, at a time of day that it allows.
-
-    Args:
-        trigger: with ``condition`` and, perhaps, ``timer``.
-        stats: metrics by name: numbers, or lists of them, of which ``name[2]`` is one.
-        now: this machine's; None: as it is.
-    """
-    return in_hours(trigger.get("timer"), now or datetime.now()) and fires(trigger["condition"], stats)
-
-
 def in_hours(timer: Mapping[str, str] | None, now: datetime) -> bool:
     """Tells whether a time is within a trigger's hours; past midnight where they end before they begin.
 

@@ -9,44 +9,18 @@ other are those that Sedna's global manager gives.
 from __future__ import annotations
 
 import json
-import posixpath
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
-from brain_cloud.jobs.manifests import LEARNING_PLAN, SHA256
+from brain_cloud.jobs.manifests import LEARNING_PLAN
 from brain_cloud.jobs.templates import Unfit
+from brain_cloud.jobs.worker_data import Data, Find, data
 from brain_edge.schema import FormProblem
 from brain_wire.safe_text import quoted
 
-Find = Callable[[str, str, str], Mapping[str, Any]]
-"""Finds a Dataset or Model: kind, name, and the field that names it. Raises FormProblem where there is none."""
 AGGREGATION, TRAIN = "aggregation", "train"     # groups of a FederatedLearningJob's parts
 TERMINATION = "/dev/termination-log"        # where a container leaves its message, if it names no other path
 BIND = "AGG_BIND_IP"    # variable of the address at which the fleet's own aggregator listens
-
-
-@dataclass(frozen=True)
-class Data:
-    """A Dataset or Model that a part is given.
-
-    Attributes:
-        kind: Dataset or Model; empty: it is neither, but of the job's output folder.
-        role: of it for the part, in names: dataset, model, pretrained ...
-        variable: by which the part is told where it is; several of one variable stand in it with ; between them.
-        checked: it must be there before the part starts.
-        sha256: that it must have; empty: any.
-        secret: name of one with credentials; None: none is named.
-        inside: path of it below the URL, which is then a folder that the part has as a whole.
-    """
-
-    kind: str
-    role: str
-    variable: str
-    url: str
-    checked: bool = False
-    sha256: str = ""
-    secret: str | None = None
-    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,33 +64,6 @@ class Part:
     def group(self) -> str:
         """Parts of one kind: the first word of its name."""
         return self.name.partition("-")[0]
-
-
-def data(find: Find, kind: str, name: str, place: str, role: str, variable: str, checked: bool = False) -> Data:
-    """Returns a Dataset or Model as a part is given it; a digest that one names is always checked. Raises FormProblem.
-
-    Args:
-        find: see :data:`Find`.
-        place: field that names it.
-        checked: it must be there before the part starts.
-    """
-    found = find(kind, name, place)
-    digest = (found["metadata"].get("annotations") or {}).get(SHA256, "")
-    return Data(kind, role, variable, found["spec"]["url"], checked, digest,
-                found["spec"].get("credentialName") or None)
-
-
-def given(parts: Sequence[tuple[Data, str]]) -> dict[str, str]:
-    """Returns the variables that tell a part of its data.
-
-    Args:
-        parts: data, and the place of each one's URL for the part.
-    """
-    found: dict[str, str] = {}
-    for one, place in parts:
-        path = posixpath.join(place, one.inside) if one.inside else place.rstrip("/") or "/"
-        found[one.variable] = f"{found[one.variable]};{path}" if one.variable in found else path
-    return found
 
 
 def mining(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -178,8 +125,9 @@ def round_plan(job: Mapping[str, Any]) -> dict[str, Any] | None:
     if (job["spec"].get("transmitter") or {}).get("s3") is not None:
         raise Unfit("TransmitterUnfit", f"spec.transmitter.s3: with {LEARNING_PLAN} weights travel as the fleet's do; "
                                         f"leave it out", final=True)
-    from brain_cloud.federated.plan import plan     # numpy, for who learns only
     from brain_runtime.yaml_text import YamlProblem, parse
+
+    from brain_cloud.federated.plan import plan  # numpy, for who learns only
 
     place, workers = f"metadata.annotations: {LEARNING_PLAN}", len(job["spec"]["trainingWorkers"])
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from brain_cloud.jobs.job import DONE, FAILED, LEFT, MESSAGE, RUNNING, SUCCEEDED, SUSPENDED, WAITING, Job
-from brain_cloud.jobs.plan import Group, Worker
 from brain_cloud.jobs.samples import left_behind, told_progress
 from brain_cloud.jobs.sedna import AGGREGATION
 from brain_cloud.jobs.status import Batch, Seen, federated_status, joint_status, learning_status, train_status
+from brain_cloud.jobs.workers import Group, Worker
 
 STATUS = {"FederatedLearningJob": federated_status, "JointInferenceService": joint_status}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from brain_cloud.blobs.inputs import local_path
-from brain_cloud.jobs.conditions import stamp
 from brain_cloud.jobs.job import MESSAGE, RUNNING, SUCCEEDED, SUSPENDED, Job
 from brain_cloud.jobs.learning import (
     COMPLETED, DEPLOY, EVAL, FAILED, INFER, LIFELONG, PERIOD, READY, TRAIN, WAITING, WORKERS, Seen, Where, is_hot,
     running, steps, where, written)
 from brain_cloud.jobs.rounds import only
 from brain_cloud.jobs.samples import count, left_behind, read_samples, told_metrics, told_path
+from brain_cloud.jobs.status import stamp
 from brain_edge.schema import FormProblem
 
 

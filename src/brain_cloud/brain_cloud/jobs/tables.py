@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
+
+from brain_edge.processes.tables import new_table
 
 _STYLES = {"Running": "green", "Complete": "green", "Queued": "yellow", "Suspended": "yellow", "Failed": "red",
            "Deleting": "dim"}
@@ -17,9 +18,7 @@ def jobs_table(found: Mapping[str, Any]) -> Any:
     jobs = found["jobs"]
     if not jobs:
         return Text("there is no job; order one with `brain fleet apply FILE`")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("kind", "name", "state", "priority", "workers", "restarts", "created", "why"):
-        table.add_column(column, overflow="fold")
+    table = new_table("kind", "name", "state", "priority", "workers", "restarts", "created", "why")
     for one in jobs:
         states = [worker["state"] for worker in one["workers"]]
         counts = ", ".join(f"{states.count(state)} {state.lower()}" for state in dict.fromkeys(states)) or "none"

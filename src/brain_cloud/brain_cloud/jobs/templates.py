@@ -68,6 +68,11 @@ def variables(values: Mapping[str, Any]) -> list[dict[str, Any]]:
             for name, value in values.items()]
 
 
+def plain(env: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Values of a container's environment variables, by name; empty where one comes from elsewhere."""
+    return {one["name"]: one.get("value", "") for one in env}
+
+
 def with_variables(container: Mapping[str, Any], env: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """A container with variables over those that it has."""
     env = list(env)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Meaning of a TrainJob, wherever it runs: its runtime, with patches and what the job says over it, as a list of steps.
 
-Pure functions over plain values. The runner of this machine (:mod:`.trainjob`) and the operator of a cluster
+Pure functions over plain values. The runner of this machine (:mod:`.local_plan`) and the operator of a cluster
 (:mod:`brain_cloud.cluster.trainjob`) make processes and pods of the same steps, so both refuse the same jobs for the
 same reasons.
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Mapping, Sequence
 
 from brain_cloud.jobs.kinds import CLUSTER_RUNTIME, GROUPS, RUNTIMES
-from brain_cloud.jobs.templates import Unfit, overlaid, pod_template, variables, with_variables
+from brain_cloud.jobs.templates import Unfit, overlaid, plain, pod_template, variables, with_variables
+from brain_cloud.jobs.worker_data import Data, digest_in
 from brain_wire.safe_text import quoted
 
 ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"    # label of a replicated job: its role
@@ -29,7 +30,7 @@ _SCALE = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplicatedJob:
     """A replicated job of the runtime.
 
     Attributes:
@@ -52,28 +53,6 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """Data or a model that the job names, and for which its runtime has no step.
-
-    Attributes:
-        what: ``dataset`` or ``model``.
-        uri: of it.
-        env: variables for what fetches it.
-        secret: name of one with the credentials; None: none is named.
-    """
-
-    what: str
-    uri: str
-    env: tuple[Mapping[str, Any], ...] = ()
-    secret: str | None = None
-
-    @property
-    def variable(self) -> str:
-        """By which the nodes are told where it is."""
-        return f"{self.what.upper()}_PATH"
-
-
-@dataclass(frozen=True)
 class Training:
     """A TrainJob.
 
@@ -85,16 +64,20 @@ class Training:
         slots: processors, or GPUs, that a node uses.
         fetched: what has to be fetched for the nodes before they start.
         restarts: of the whole job, where a step has failed too often.
+        success: ``All`` or ``Any``: of which steps jobs must complete for the whole to; the steps, none: all.
+        jobset: spec of the runtime's JobSet, with the job's patches.
         notes: fields that have no effect anywhere.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ReplicatedJob, ...]
     nodes: int
     policy: str
     processes: str
     slots: int
-    fetched: tuple[Fetched, ...] = ()
+    fetched: tuple[Data, ...] = ()
     restarts: int = 0
+    success: tuple[str, tuple[str, ...]] = ("All", ())
+    jobset: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -120,7 +103,7 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
     notes = [] if found == "torch" or not trainer.get("numProcPerNode") else [
         "spec.trainer.numProcPerNode has no effect: the runtime has no mlPolicy.torch"]
     in_order = (inner.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
-    steps: list[Step] = []
+    steps: list[ReplicatedJob] = []
     for one in inner.get("replicatedJobs") or ():
         steps.append(_step(one, spec, policy, nodes, _after(one, [step.name for step in steps], in_order)))
     trains = next((step for step in steps if step.role == TRAINER), None)
@@ -136,7 +119,12 @@ def compile_train_job(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> Tra
         slots = _gpus(resources) or 1
         processes = str(slots)
     return Training(tuple(steps), nodes, found, processes, slots, tuple(_fetched(spec, steps)),
-                    (inner.get("failurePolicy") or {}).get("maxRestarts") or 0, tuple(notes))
+                    (inner.get("failurePolicy") or {}).get("maxRestarts") or 0, _success(inner), inner, tuple(notes))
+
+
+def _success(jobset: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    policy = jobset.get("successPolicy") or {}
+    return policy.get("operator") or "All", tuple(policy.get("targetReplicatedJobs") or ())
 
 
 def runtime_ref(spec: Mapping[str, Any]) -> tuple[str, str]:
@@ -197,7 +185,7 @@ def _after(one: Mapping[str, Any], known: Sequence[str], in_order: bool) -> tupl
 
 
 def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, Any], nodes: int,
-          after: tuple[tuple[str, str], ...]) -> Step:
+          after: tuple[tuple[str, str], ...]) -> ReplicatedJob:
     """A replicated job of the runtime, with what the job says over it."""
     made = one.get("template") or {}
     labels = dict((made.get("metadata") or {}).get("labels") or {})
@@ -217,7 +205,7 @@ def _step(one: Mapping[str, Any], spec: Mapping[str, Any], policy: Mapping[str, 
                          for container in containers]
     else:
         role = ""
-    return Step(one["name"], role, replicas, labels, body, after, tuple(ranks))
+    return ReplicatedJob(one["name"], role, replicas, labels, body, after, tuple(ranks))
 
 
 def _nodes(trainer: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
@@ -253,7 +241,7 @@ def _initializing(container: Mapping[str, Any], said: Mapping[str, Any]) -> dict
     return found
 
 
-def _fetched(spec: Mapping[str, Any], steps: Sequence[Step]) -> list[Fetched]:
+def _fetched(spec: Mapping[str, Any], steps: Sequence[ReplicatedJob]) -> list[Data]:
     present, found = {step.role for step in steps}, []
     for role, what in INITIALIZERS.items():
         said = (spec.get("initializer") or {}).get(what) or {}
@@ -263,8 +251,9 @@ def _fetched(spec: Mapping[str, Any], steps: Sequence[Step]) -> list[Fetched]:
             raise Unfit("UrlUnfit", f"spec.initializer.{what}.storageUri: without a replicated job with the label "
                         f"{ANCESTOR}: {role} in the runtime, only file://, http:// and https:// are fetched; add it, "
                         f"or take another runtime")
-        found.append(Fetched(what, said["storageUri"], tuple(said.get("env") or ()),
-                             (said.get("secretRef") or {}).get("name")))
+        env = tuple(said.get("env") or ())
+        found.append(Data(what, f"{what.upper()}_PATH", said["storageUri"], True, digest_in(plain(env), what),
+                          (said.get("secretRef") or {}).get("name"), env=env))
     return found
 
 

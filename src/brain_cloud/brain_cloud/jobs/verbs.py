@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Callable
 
 import typer
 
@@ -20,12 +20,16 @@ app = typer.Typer(help="Run jobs (Kubeflow's TrainJob, Sedna's) on this machine,
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 
-def _read(file: Path) -> Any:
-    from brain_cloud.jobs.manifests import read_jobs
-    from brain_edge.state.manifests import ManifestProblem
+def read_file(file: Path, read: Callable[[Any], Any]) -> Any:
+    """Reads the documents of a file; ends the command where one cannot be meant so.
+
+    Args:
+        read: reads a document.
+    """
+    from brain_edge.state.manifests import ManifestProblem, read_manifests
 
     try:
-        return read_jobs(file)
+        return read_manifests(file, read)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror or error}")
     except ManifestProblem as problem:
@@ -43,6 +47,7 @@ def run(file: File,
 
     A job that had ended before starts anew; one that was cut off goes on.
     """
+    from brain_cloud.jobs.manifests import manifest
     from brain_cloud.jobs.runner import Runner
     from brain_cloud.jobs.tables import tell_applied
     from brain_edge.schema import FormProblem
@@ -50,7 +55,7 @@ def run(file: File,
     from brain_runtime.run.ending import Ending
     from brain_wire import safe_text
 
-    wanted = _read(file)
+    wanted = read_file(file, manifest)
     if not any(one.job for one in wanted):
         fail(f"{file} holds no job")
     ending = Ending()
@@ -97,10 +102,11 @@ def check(file: File, as_json: Json = False) -> None:
     """Checks a file of manifests against the published schemas, and says what of it has no effect on this machine."""
     from tempfile import TemporaryDirectory
 
-    from brain_cloud.jobs.planning import examine
+    from brain_cloud.jobs.local_plan import examine
+    from brain_cloud.jobs.manifests import manifest
     from brain_edge.schema import FormProblem
 
-    wanted = _read(file)
+    wanted = read_file(file, manifest)
     objects = {(one.kind, one.name): one for one in wanted}
     found = []
     with TemporaryDirectory() as folder:

@@ -9,7 +9,6 @@ from brain_cloud.blobs.serving import Collection
 from brain_edge.blobs.store import Blobs, NoRoom
 from brain_edge.models.model_file import LARGEST, SUFFIX, ModelProblem, check_model
 from brain_edge.models.model_signature import read_statement
-from brain_edge.schema import read_json
 from brain_edge.state import events
 from brain_edge.store import Store
 from brain_wire.safe_text import quoted
@@ -148,9 +147,3 @@ class Registry(Collection):
             return self._blobs.read(digest, offset)
         except OSError as error:
             raise ModelProblem(f"the cloud has lost the file of model {digest[:19]}; add it again") from error
-
-
-def evaluation_of(text: str) -> str:
-    """An evaluation, if it is JSON. Raises FormProblem."""
-    read_json(text, 200_000)
-    return text

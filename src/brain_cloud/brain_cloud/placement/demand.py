@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement problem: the regions of a graph, which of them may move, and which budgets their messages have.
 
-Budgets are declared (:mod:`.needs`) or, for every other edge whose topic carries something, derived: a message is to
-take no longer than as many of them as the hearer's depth take to be published, than the hearer's own tick, or, where it
-does not make the hearer step, than what does takes to come again: whichever is longest. What is latched has none: it is
-heard late as well as early.
+Budgets are declared (:class:`.files.Needs`) or, for every other edge whose topic carries something, derived: a message
+is to take no longer than as many of them as the hearer's depth take to be published, than the hearer's own tick, or,
+where it does not make the hearer step, than what does takes to come again: whichever is longest. What is latched has
+none: it is heard late as well as early.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
-from brain_cloud.placement.costs import Costs
-from brain_cloud.placement.files import PlacementProblem
-from brain_cloud.placement.needs import ChainNeed, Needs
+from brain_cloud.placement.files import ChainNeed, Costs, Needs, PlacementProblem
 from brain_cloud.placement.tiers import ROBOT, Tiers
 from brain_runtime.contract import heartbeat
 from brain_runtime.contract.ports import In, Out

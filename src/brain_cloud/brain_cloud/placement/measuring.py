@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
-from brain_cloud.placement.costs import Costs, RegionCost, TopicCost
 from brain_cloud.placement.demand import Region, publishers
-from brain_cloud.placement.files import PlacementProblem
+from brain_cloud.placement.files import Costs, PlacementProblem, RegionCost, TopicCost
 from brain_runtime.supervision.edge_ear import EdgeEar
 from brain_runtime.supervision.listen import Ear
 from brain_wire import Node, Subscription, messages

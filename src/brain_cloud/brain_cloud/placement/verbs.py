@@ -39,10 +39,8 @@ def plan(graph: Graph,
     The cheapest places are taken that keep all latency budgets, bandwidths, cores and memory. Exit status: 1 where
     there are none.
     """
-    from brain_cloud.placement.costs import read_costs
     from brain_cloud.placement.demand import demand, regions_of
-    from brain_cloud.placement.files import PlacementProblem
-    from brain_cloud.placement.needs import Needs, read_needs
+    from brain_cloud.placement.files import Needs, PlacementProblem, read_costs, read_needs
     from brain_cloud.placement.planning import plan as planned
     from brain_cloud.placement.planning import to_dict
     from brain_cloud.placement.rehearsal import rehearse

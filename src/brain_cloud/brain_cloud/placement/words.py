@@ -11,6 +11,7 @@ from rich.text import Text
 from brain_cloud.placement.demand import Demand
 from brain_cloud.placement.planning import Plan
 from brain_cloud.placement.tiers import Tiers
+from brain_edge.processes.tables import new_table
 
 SHOWN = 6       # budgets that bind nothing, the nearest to their limits
 
@@ -25,15 +26,8 @@ def _heading(text: str) -> list[Text]:
     return [Text(), Text(text, "bold")]
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _places(demand: Demand, tiers: Tiers, plan: Plan) -> Group:
-    table = _table("region", "should live on", "may live on", "why there")
+    table = new_table("region", "should live on", "may live on", "why there")
     reasons: dict[str, list[str]] = {}
     for name, tier in plan.place.items():
         may = plan.may[name]
@@ -50,7 +44,7 @@ def _places(demand: Demand, tiers: Tiers, plan: Plan) -> Group:
 
 
 def _limits(plan: Plan) -> Table:
-    table = _table("limit", "spent", "of", "", "where it comes from")
+    table = new_table("limit", "spent", "of", "", "where it comes from")
     binding = plan.binding
     near = sorted((one for one in plan.limits if not one.saves and one.spent > 0),
                   key=lambda one: -one.spent / one.limit if one.limit else 0.0)[:SHOWN]
@@ -88,8 +82,9 @@ def _without(plan: Plan) -> list[Text]:
 
 
 def costs_told(found: Mapping[str, Any]) -> Any:
-    """Formats what was measured, as :meth:`.costs.Costs.to_dict` has it, as a Rich renderable."""
-    regions, topics = _table("region", "cores", "MB", "step p50, ms", "p99"), _table("topic", "Hz", "bytes", "kB/s")
+    """Formats what was measured, as :meth:`.files.Costs.to_dict` has it, as a Rich renderable."""
+    regions = new_table("region", "cores", "MB", "step p50, ms", "p99")
+    topics = new_table("topic", "Hz", "bytes", "kB/s")
     for name, one in found["regions"].items():
         regions.add_row(name, *(f"{one[key]:.4g}" for key in ("cores", "memory_mb", "step_ms", "step_p99_ms")))
     for name, one in found["topics"].items():

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from brain_edge.processes.options import FOLDER, FleetSecure, Metrics, become
-from brain_runtime.command.options import fail
+from brain_edge.processes.options import FOLDER, FleetSecure, Metrics
+from brain_runtime.command.options import become, fail
 from brain_wire.connect_errors import malformed
 
 

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brain_cloud.jobs.fleet import OnRobot, Round
 from brain_cloud.jobs.job import MESSAGE
+from brain_cloud.jobs.workers import OnRobot, Round
 from brain_cloud.processes.cloud import Cloud
 from brain_edge.messages.outbox import OutboxFull
 from brain_edge.programs.program_manager import DONE
@@ -26,7 +26,7 @@ KIND = "Job"        # of a program of a robot's
 
 
 class FleetWorkers:
-    """See :class:`brain_cloud.jobs.fleet.Fleet`.
+    """See :class:`brain_cloud.jobs.workers.Fleet`.
 
     Args:
         cloud: of the fleet.

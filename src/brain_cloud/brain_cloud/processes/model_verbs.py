@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from brain_cloud.processes.order_verbs import ordered
 from brain_edge.processes.options import CloudAt, FleetSecure, Watch
 from brain_edge.processes.with_cloud import REFRESH, look, with_cloud
 from brain_runtime.command.options import Json, fail, tell, tell_json
@@ -85,32 +86,21 @@ def remove(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: F
 
     Robots that have it let go of it when they need the room.
     """
-
-    def work(ask: Any) -> None:
-        found = ask("model_remove", model=model)
-        if as_json:
-            tell_json(found)
-            return
-        tell(f"removed model {found['digest']} for {found['region']}")
-
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, lambda ask: ask("model_remove", model=model), lambda found: tell(
+        f"removed model {found['digest']} for {found['region']}"))
 
 
 @models.command(name="show")
 def show_one(model: Model, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Shows a model's card and its evaluation, and who has signed them."""
 
-    def work(ask: Any) -> None:
-        found = ask("model", model=model)
-        if as_json:
-            tell_json(found)
-            return
+    def say(found: dict[str, Any]) -> None:
         tell(f"{found['digest']} for {found['region']}, {found['size']} bytes, added {found['added']} by "
              f"{found['person']}, " + (f"signed by {found['signer']}" if found["signer"] else "not signed"))
         for part in ("card", "evaluation"):
             tell(f"\n{part}:\n{found[part]}" if found[part] else f"\n{part}: none")
 
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, lambda ask: ask("model", model=model), say)
 
 
 def rollout(model: Model, canary: Canary = 1, on: On = None, robots: Robots = None, goals: Goals = 10,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Callable
 
 import typer
 
+from brain_cloud.jobs.verbs import read_file
 from brain_edge.processes.options import CloudAt, FleetSecure, Watch
 from brain_edge.processes.with_cloud import REFRESH, check_robot, look, with_cloud
 from brain_runtime.command.options import Json, fail, tell, tell_json
@@ -16,14 +17,29 @@ from brain_runtime.command.options import Json, fail, tell, tell_json
 File = Annotated[Path, typer.Argument(help="Manifests in YAML, several with --- between them.", metavar="FILE")]
 
 
+def ordered(cloud: CloudAt, secure: FleetSecure, as_json: bool, order: Callable[[Any], dict[str, Any]],
+            say: Callable[[dict[str, Any]], None]) -> None:
+    """Orders something of the cloud, and prints what came of it: as JSON, or as ``say`` does.
+
+    Args:
+        order: asks the cloud.
+    """
+    def work(ask: Any) -> None:
+        found = order(ask)
+        tell_json(found) if as_json else say(found)
+
+    with_cloud(cloud, secure, work)
+
+
 def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Orders the resources and jobs of a file: all of them or, where one cannot be meant so, none."""
+    from brain_cloud.jobs.manifests import read
     from brain_cloud.jobs.served import divided
     from brain_cloud.jobs.tables import tell_applied
 
-    manifests, wanted = divided(_read(file))
+    manifests, wanted = divided(read_file(file, read))
 
-    def work(ask: Any) -> None:
+    def order(ask: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"resources": []}
         if manifests and wanted:    # two orders: neither is given where the other cannot be meant so
             ask("jobs", job={"ask": "check", "manifests": manifests})
@@ -31,9 +47,9 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
             found |= ask("apply", resources=[one.to_dict() for one in wanted])
         if manifests:
             found |= ask("jobs", job={"ask": "apply", "manifests": manifests})
-        if as_json:
-            tell_json(found)
-            return
+        return found
+
+    def say(found: dict[str, Any]) -> None:
         tell_applied({"jobs": [], **found}, tell)
         for one in found["resources"]:
             robots = ", ".join(one["changed"])
@@ -43,30 +59,30 @@ def apply(file: File, as_json: Json = False, cloud: CloudAt = None, secure: Flee
             if not one["effect"]:
                 tell(f"robots of this version keep a {one['kind']}, and do nothing about it", "yellow", err=True)
 
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, order, say)
 
 
 def delete(file: File, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Takes resources and jobs of a file back. What they have changed or made stays until something else is ordered."""
+    from brain_cloud.jobs.manifests import read
     from brain_cloud.jobs.served import divided
     from brain_cloud.jobs.tables import tell_deleted
 
-    manifests, wanted = divided(_read(file))
+    manifests, wanted = divided(read_file(file, read))
 
-    def work(ask: Any) -> None:
-        order = {"ask": "delete", "manifests": manifests}
-        found = {"resources": [], **(ask("jobs", job=order) if manifests else {})}
+    def order(ask: Any) -> dict[str, Any]:
+        found = {"resources": [], **(ask("jobs", job={"ask": "delete", "manifests": manifests}) if manifests else {})}
         if wanted:
             found |= ask("delete", resources=[{"kind": one.kind, "name": one.name} for one in wanted])
-        if as_json:
-            tell_json(found)
-            return
+        return found
+
+    def say(found: dict[str, Any]) -> None:
         tell_deleted({"jobs": [], **found}, tell)
         for one in found["resources"]:
             robots = ", ".join(one["changed"]) or "nobody"
             tell(f"{one['kind']} {one['name']}: " + (f"taken back from {robots}" if one["known"] else "there was none"))
 
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, order, say)
 
 
 def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that are set apart.")] = None,
@@ -82,16 +98,10 @@ def accept(robots: Annotated[list[str] | None, typer.Argument(help="Robots that 
         fail("name robots, or give --all", 2)
     if installation is not None and (robots is None or len(robots) != 1):
         fail("--installation is of one robot", 2)
-
-    def work(ask: Any) -> None:
-        found = ask("accept", **({} if every else {"robots": robots}),
-                    **({} if installation is None else {"installation": installation}))
-        if as_json:
-            tell_json(found)
-            return
-        tell(f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart")
-
-    with_cloud(cloud, secure, work)
+    which: dict[str, Any] = {} if every else {"robots": robots}
+    which |= {} if installation is None else {"installation": installation}
+    ordered(cloud, secure, as_json, lambda ask: ask("accept", **which), lambda found: tell(
+        f"taken in anew: {', '.join(found['robots'])}" if found["robots"] else "no robot is set apart"))
 
 
 def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.", metavar="ROBOT")],
@@ -101,27 +111,19 @@ def enroll(robot: Annotated[str, typer.Argument(help="Name that it is to have.",
     if not math.isfinite(hours):
         fail(f"--hours is {hours:g}; give the hours that the token is good for, up to 720", 2)
 
-    def work(ask: Any) -> None:
-        found = ask("enroll", robot=robot, hours=hours)
-        if as_json:
-            tell_json(found)
-            return
+    def say(found: dict[str, Any]) -> None:
         typer.echo(found["token"])
         tell(f"on {robot}, within {hours:g} h: brain edge --cloud {cloud or 'tls/CLOUD:7460'} --enroll TOKEN. Whoever "
              f"has the token first is {robot}.", err=True)
 
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, lambda ask: ask("enroll", robot=robot, hours=hours), say)
 
 
 def revoke(robot: Annotated[str, typer.Argument(help="Whose rights are taken away.", metavar="ROBOT")],
            as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
     """Takes a robot's rights away, be it connected or not: its certificates and its token are of no use any more."""
-
-    def work(ask: Any) -> None:
-        found = ask("revoke", robot=robot)
-        tell_json(found) if as_json else tell(f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back")
-
-    with_cloud(cloud, secure, work)
+    ordered(cloud, secure, as_json, lambda ask: ask("revoke", robot=robot), lambda found: tell(
+        f"{robot} was revoked; `brain fleet enroll {robot}` lets it come back"))
 
 
 def learning(watch: Watch = False, as_json: Json = False, cloud: CloudAt = None, secure: FleetSecure = None) -> None:
@@ -179,15 +181,3 @@ def jobs(name: Annotated[str | None, typer.Argument(help="One only, with its wor
         look(listed, jobs_table, watch, as_json)
 
     with_cloud(cloud, secure, work)
-
-
-def _read(file: Path) -> Any:
-    from brain_cloud.jobs.manifests import read
-    from brain_edge.state.manifests import ManifestProblem, read_manifests
-
-    try:
-        return read_manifests(file, read)
-    except OSError as error:
-        fail(f"cannot read {file}: {error.strerror or error}")
-    except ManifestProblem as problem:
-        fail(str(problem))

@@ -14,7 +14,6 @@ import sqlite3
 from typing import Any, Iterable, Mapping
 
 from brain_cloud.enrolment import versions
-from brain_cloud.state import goal_outcomes
 from brain_edge.enrolment.versions import FORM, KNOWS
 from brain_edge.messages.inbox import Message, Refused
 from brain_edge.messages.outbox import Outbox, Stream
@@ -26,6 +25,7 @@ from brain_edge.state.manifests import ALL, Resource
 STREAM = "desired"
 FROM_CLOUD = (Stream(STREAM, 0),)     # of messages to a robot
 SET, DELETE, LIST, LISTED = "set", "delete", "list", "listed"
+GOALS = 1000        # outcomes that are kept of a robot, the newest
 
 
 class Desired:
@@ -153,7 +153,7 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
             events.write(db, message.peer, "", message.body["text"], message.body["at"])
         elif message.kind == "goal":
             check(message.body, GOAL)
-            goal_outcomes.write(db, message.peer, message.body)
+            _goal_ended(db, message.peer, message.body)
         elif message.kind == KNOWS:
             check(message.body, FORM)
             versions.keep(db, message.peer, message.body)
@@ -161,3 +161,12 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
             raise Refused(f"this software knows no message of the kind {message.kind}: the robot's is newer, or older")
     except FormProblem as problem:
         raise Refused(str(problem)) from None
+
+
+def _goal_ended(db: sqlite3.Connection, robot: str, body: Mapping[str, Any]) -> None:
+    number = db.execute("INSERT INTO goals (robot, outcome, reflexes, seconds, weights) VALUES (?, ?, ?, ?, ?)",
+                        (robot, body["outcome"], body["reflexes"], body["seconds"], json.dumps(body["weights"]))
+                        ).lastrowid or 0
+    if number % 20 == 0:
+        db.execute("DELETE FROM goals WHERE robot = ? AND number <= (SELECT number FROM goals WHERE robot = ? ORDER BY "
+                   "number DESC LIMIT 1 OFFSET ?)", (robot, robot, GOALS))

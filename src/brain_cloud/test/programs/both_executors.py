@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from brain_cloud.jobs.local_plan import TORCH, train_plan
 from brain_cloud.jobs.manifests import manifest
-from brain_cloud.jobs.plan import Places, Plan
-from brain_cloud.jobs.trainjob import TORCH, train_plan
+from brain_cloud.jobs.workers import Places, Plan
 
 PLACES = Places(Path("/srv/job"), Path("/srv/volumes"))
 
@@ -50,5 +50,6 @@ def cluster(its: dict[str, Any], of: dict[str, Any]) -> list[dict[str, Any]]:
     from brain_cloud.cluster.kinds import JOB
     from brain_cloud.cluster.plans import Settings
     from brain_cloud.cluster.trainjob import children
+    from brain_cloud.jobs.training import compile_train_job
 
-    return [one.body for one in children(copy.deepcopy(its), copy.deepcopy(of), Settings()) if one.kind == JOB]
+    return [one.body for one in children(copy.deepcopy(its), compile_train_job(its, of), Settings()) if one.kind == JOB]

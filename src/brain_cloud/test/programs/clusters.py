@@ -15,7 +15,7 @@ from served_api import ADMIN, ServedApi
 
 from brain_cloud.cluster.api import Api
 from brain_cloud.cluster.kinds import EVENT, JOB, POD, STEP, Kind, owner_labels
-from brain_cloud.jobs.conditions import stamp
+from brain_cloud.jobs.status import stamp
 
 DEPLOY = Path(__file__).resolve().parents[4] / "deploy" / "operator"
 PATIENCE = 240.0     # s; only ends a hang

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, Metrics, become
+from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, Metrics
 from brain_edge.processes.settings import TOKEN_VARIABLE
-from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
+from brain_runtime.command.options import Domain, Namespace, Router, become, use_domain, use_security
 
 
 def edge(cloud: CloudAt = None,

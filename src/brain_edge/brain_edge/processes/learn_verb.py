@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure, become
+from brain_edge.processes.options import FOLDER, CloudAt, FleetSecure
+from brain_runtime.command.options import become
 
 
 def learn(learner: Annotated[str, typer.Argument(help="What is learned, as vision: an entry point of the group "

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that the verbs of a fleet share, and the process that a verb becomes."""
+"""Options that the verbs of a fleet share."""
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -23,21 +21,3 @@ BrainSecure = Annotated[Path | None, typer.Option(
     "those of its edge: brain keys FOLDER --edge.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on until Ctrl-C.")]
 Metrics = Annotated[str | None, typer.Option("--metrics", metavar="[HOST:]PORT", help=HELP)]
-
-
-def become(module: str, **options: Any) -> NoReturn:
-    """Runs a module in place of this process: what runs for months need not hold what the command was read with.
-
-    Args:
-        module: as ``python -m`` takes it.
-        options: of its command line, by name. None and False are left out, True is a word alone, and of a list each
-            element is given. Paths are made absolute, from the user's folder where they begin with ``~``.
-    """
-    words = [sys.executable, "-m", module]
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            if one is not None and one is not False:
-                words.append(f"--{name.replace('_', '-')}")
-                if one is not True:
-                    words.append(str(one.expanduser().absolute() if isinstance(one, Path) else one))
-    os.execv(sys.executable, words)

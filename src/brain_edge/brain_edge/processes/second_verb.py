@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure, become
-from brain_runtime.command.options import Domain, Namespace, Router, use_domain, use_security
+from brain_edge.processes.options import FOLDER, BrainSecure, CloudAt, FleetSecure
+from brain_runtime.command.options import Domain, Namespace, Router, become, use_domain, use_security
 
 
 def second(name: Annotated[str, typer.Option("--name", metavar="NAME", help="The robot's name in its fleet.")],

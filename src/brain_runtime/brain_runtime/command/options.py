@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Callable, NoReturn, TypeVar
 
@@ -135,3 +136,22 @@ def fail(message: str, status: int = 1) -> NoReturn:
 
     typer.secho(f"brain: {safe_text.line(' '.join(message.split()))}", fg="red", err=True)
     raise typer.Exit(status)
+
+
+def become(module: str, **options: Any) -> NoReturn:
+    """Makes this process that of a module: what runs for months need not hold what a command is read with.
+
+    Args:
+        module: run as by ``python -m``.
+        options: of it, with _ for -. None, False and lists that are empty are left out, True is an option without a
+            value, one of a list is given for each of its values, and a path is made absolute.
+    """
+    words = [sys.executable, "-m", module]
+    for name, values in options.items():
+        for one in values if isinstance(values, list) else [values]:
+            if one is None or one is False:
+                continue
+            words.append(f"--{name.replace('_', '-')}")
+            if one is not True:
+                words.append(str(one.expanduser().absolute() if isinstance(one, Path) else one))
+    os.execv(sys.executable, words)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from brain_cloud.placement.relay import Relay
+from brain_cloud.checks.relay import Relay
 from brain_edge.processes.asking import Asking, NoCloud
 from brain_edge.processes.settings import CLOUD_VARIABLE, SECURITY_VARIABLE, TOKEN_VARIABLE
 from brain_runtime.run.processes import Processes

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from brain_edge.processes.options import BrainSecure, become
-from brain_runtime.command.options import Domain, Json, Namespace, Router, fail, tell, tell_json, use_domain, \
-    use_security
+from brain_edge.processes.options import BrainSecure
+from brain_runtime.command.options import (
+    Domain, Json, Namespace, Router, become, fail, tell, tell_json, use_domain, use_security)
 
 CLIPS = Path("~/.brain/edge/clips")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between tiers: what a channel draws, and real Zenoh sessions and routers on both sides of a slow relay."""
+"""Links between tiers: real Zenoh sessions and routers on both sides of a slow relay."""
 from __future__ import annotations
 
 import time
@@ -8,36 +8,14 @@ from typing import Iterator
 import pytest
 import zenoh
 
-from brain_cloud.placement.channel import SEGMENT, Channel, Way
-from brain_cloud.placement.relay import SlowRelay
+from brain_cloud.placement.channel import Way
 from brain_wire import open_session
 from brain_wire.router import Router, free_port
 from brain_wire.session import Elsewhere
 from brain_wire.shared_memory import UNSHARED
+from experiments.slow_relay import SlowRelay
 
 PATIENCE = 240.0     # s; only ends a hang
-
-
-def test_a_channel_has_the_figures_that_it_was_given_and_nothing_overtakes() -> None:
-    way = Way(0.020, 0.050, 0.005, 0.0, 1e9)
-    channel = Channel(way, 1)
-    delays = sorted(channel.arrival(float(second), 100) - second for second in range(1, 5001))
-    assert 0.0198 < delays[2500] < 0.0203 and delays[0] >= 0.015
-    assert 0.005 < sum(delay > 0.050 for delay in delays) / 5000 < 0.016
-    arrivals = [channel.arrival(6000 + 0.001 * number, 100) for number in range(2000)]
-    assert arrivals == sorted(arrivals)
-    # 10 pieces of 100 kB at 8 Mbit/s take a second
-    narrow = Channel(Way(0.01, 0.01, 0.0, 0.0, 8e6), 1)
-    assert [narrow.arrival(0.0, 100_000) for _ in range(10)][-1] == pytest.approx(1.01)
-
-
-def test_a_lost_segment_comes_after_the_timeout_and_holds_up_what_follows() -> None:
-    way = Way(0.010, 0.010, 0.0, 0.1, 1e12)
-    channel = Channel(way, 2)
-    late = [channel.arrival(10.0 * number, SEGMENT) - 10.0 * number for number in range(1000)]
-    assert 60 < sum(delay > 0.1 for delay in late) < 140 and channel.repairs >= sum(delay > 0.1 for delay in late)
-    assert min(delay for delay in late if delay > 0.1) == pytest.approx(0.010 + way.timeout)
-    assert way.hit(10 * SEGMENT) == pytest.approx(1 - 0.9**10)
 
 
 @pytest.fixture

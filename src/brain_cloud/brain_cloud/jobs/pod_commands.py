@@ -7,8 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from brain_cloud.jobs.fleet import OnRobot
-from brain_cloud.jobs.plan import GRACE, Places, Step, noted
+from brain_cloud.jobs.workers import GRACE, OnRobot, Places, Step, noted
 from brain_edge.schema import FormProblem
 from brain_wire.safe_text import quoted
 
