@@ -34,12 +34,14 @@ FORKED = {
     "brain_collectives": ("torch", "brain_collectives.backend", "brain_collectives.shrinking", "brain_wire.router"),
     "brain_cloud": ("brain_cloud.processes.run_cloud", "brain_edge.processes.run_edge", "brain_runtime.process",
                     "brain_wire.router"),
+    "brain_runtime": ("brain_runtime.process", "brain_wire.router"),
     "brain_tests": ("brain_runtime.process", "brain_runtime.ros_process"),      # the second where there is a ROS
     "brain_training": ("torch", "brain_training.process_pool", "brain_training.language", "brain_training.motor",
-                       "brain_training.parallel.pipeline_stage", "brain_training.parallel.pipeline_trainer",
-                       "brain_training.parallel.tensor_trainer", "brain_training.parameter_server.command",
-                       "brain_training.parameter_server.together",
-                       "brain_training.vision"),
+                       "brain_training.parallel.mesh_trainer", "brain_training.parallel.pipeline_stage",
+                       "brain_training.parallel.pipeline_trainer", "brain_training.parallel.tensor_trainer",
+                       "brain_training.parallel.zero", "brain_training.parameter_server.command",
+                       "brain_training.parameter_server.together", "brain_training.vision",
+                       "safetensors.torch", "torch.distributed.optim"),
 }
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}

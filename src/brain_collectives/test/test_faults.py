@@ -70,6 +70,7 @@ def test_a_group_that_is_not_the_default_one_is_shrunk(ranks):
 
 
 @pytest.mark.slow
+@pytest.mark.extended("large_broadcast")
 @pytest.mark.parametrize("name", ["all_reduce", "large_broadcast", "large_scatter"])
 def test_a_rank_that_stands_still_for_longer_than_the_lease_is_dead_and_refused_when_it_wakes(ranks, name):
     started = ranks(3, "faults.py", "frozen", name, BRAIN_COLLECTIVES_LEASE="1.5")
@@ -195,9 +196,10 @@ def test_a_rank_that_ends_well_is_named_and_not_called_dead(ranks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["unclean", "interrupted"])
-def test_processes_end_with_a_group_that_was_not_destroyed_and_by_ctrl_c(ranks, fault):
-    started = ranks(2, "faults.py", fault, whole=True)
+@pytest.mark.parametrize(("fault", "whole"), [("unclean", True), ("interrupted", False), pytest.param(
+    "interrupted", True, marks=pytest.mark.extended)])
+def test_processes_end_with_a_group_that_was_not_destroyed_and_by_ctrl_c(ranks, fault, whole):
+    started = ranks(2, "faults.py", fault, whole=whole)
     if fault == "interrupted":
         for rank in range(2):
             started.line(rank, "calling")

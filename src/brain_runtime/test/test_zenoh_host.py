@@ -3,14 +3,12 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from forked import Forked
 from brain_runtime import LATCHED, STREAM
 from brain_runtime.interfaces import Heartbeat
 from brain_wire import messages
@@ -68,12 +66,13 @@ class OnABusyDisk(Echo):
 
 
 @pytest.fixture
-def wire(tmp_path):
+def wire(tmp_path, monkeypatch):
     """A router and a domain of the test's own; ``start`` runs regions, ``node`` is ours."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     (tmp_path / "regions.py").write_text(REGIONS)
+    monkeypatch.syspath_prepend(str(tmp_path))
 
     class Wire:
         endpoint = f"tcp/127.0.0.1:{port}"
@@ -82,10 +81,10 @@ def wire(tmp_path):
 
         def spawn(self, *argv):
             environment = {**os.environ, "ROS_DOMAIN_ID": str(self.domain)}
-            environment["PYTHONPATH"] = f"{tmp_path}:{environment.get('PYTHONPATH', '')}"
-            log = open(tmp_path / f"{len(self.children)}.log", "wb")
-            child = subprocess.Popen([sys.executable, "-m", *argv], env=environment, stderr=log, stdout=log)
-            child.log = Path(log.name)
+            log = tmp_path / f"{len(self.children)}.log"
+            log.touch()
+            child = Forked("-m", *argv, log=log, environment=environment)
+            child.log = log
             self.children.append(child)
             return child
 
@@ -195,7 +194,7 @@ def test_a_disk_that_does_not_answer_stops_neither_heart_nor_end(wire, tmp_path)
         (folder / "asked").unlink()
         until((folder / "asked").exists)
         kept = file.read_bytes()
-        child.terminate()
+        child.send_signal(signal.SIGTERM)
         assert child.wait(120) == 0
         assert file.read_bytes() == kept and "has not taken the snapshot" in child.log.read_text()
         wire.echo("--state-dir", str(folder), of="OnABusyDisk")
@@ -225,7 +224,7 @@ def test_a_stuck_step_shows_in_the_heartbeat_and_does_not_hold_up_the_end(wire):
         beats = node.subscription("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM)
         node.publisher("in", FEATURES).publish(messages.make(FEATURES, source="hang"))
         assert any(b.stepping and b.step_age > 0.5 for b in beats.messages(timeout=20.0))
-        child.terminate()
+        child.send_signal(signal.SIGTERM)
         assert child.wait(120) == 1
 
 
@@ -269,7 +268,7 @@ def test_waits_for_a_router_that_comes_later_and_ends_while_waiting(wire):
         ask(node)
     other = wire.spawn("brain_runtime.process", "--class", "regions:Echo", "--router", "tcp/127.0.0.1:9")
     until(lambda: "waiting for a Zenoh router" in other.log.read_text())
-    other.terminate()
+    other.send_signal(signal.SIGTERM)
     assert other.wait(120) == 0
 
 
@@ -294,7 +293,7 @@ def test_a_torn_or_foreign_snapshot_is_set_aside_and_the_one_before_is_used(wire
         for _ in range(3):
             ask(node)
         until(lambda: (folder / "echo.safetensors.previous").exists())
-        first.terminate()
+        first.send_signal(signal.SIGTERM)
         first.wait(120)
         whole = (folder / "echo.safetensors").read_bytes()
         (folder / "echo.safetensors").write_bytes(whole[:len(whole) // 2])

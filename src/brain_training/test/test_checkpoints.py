@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import checkpoint_meshes as meshes
 import pytest
 import torch
 from safetensors import safe_open
+from forked import Forked
 from several import several
 
 from brain_training.checkpoint import TEMPORARY, CheckpointError, all_of, folder_of, save_tensors
@@ -173,8 +172,8 @@ save_tensors(Path(sys.argv[1]), {"w": torch.zeros(10_000)}, {})
 def test_who_is_killed_while_writing_leaves_one_name_that_is_written_over(tmp_path):
     path = tmp_path / "weights.safetensors"
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True)
-        assert done.returncode == -signal.SIGXFSZ, done.stderr
+        killed = Forked("-c", KILLED, str(path), log=tmp_path.with_suffix(".log"), environment=dict(os.environ))
+        assert killed.wait() == -signal.SIGXFSZ, tmp_path.with_suffix(".log").read_text()
     assert [one.name for one in tmp_path.iterdir()] == [f"{path.name}{TEMPORARY}"]
     save_tensors(path, {"w": torch.arange(3.0)}, {"why": "because"})
     assert list(tmp_path.iterdir()) == [path]

@@ -151,25 +151,25 @@ def test_what_a_backend_lacks_stands_in_its_row_and_what_fails_on_one_rank_ends_
         run(("fails_on_one",), 2, more=LIES)
 
 
+@pytest.mark.extended(signal.SIGINT)
 @pytest.mark.slow
-def test_ctrl_c_and_the_end_of_the_command_leave_no_rank(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_ctrl_c_and_the_end_of_the_command_leave_no_rank(number: int) -> None:
     """A command that is killed cannot end its ranks: they hear of it."""
     script = ("import sys\nfrom brain_training.collective_ranks import Ranks\n"
               "from brain_collectives.checks.rank import Order\n"
               f"order = Order('gloo', ('waits_long',), (8,), 2, patience={PATIENCE}, more={LATE!r})\n"
               "Ranks(order, 2, started=lambda all: print(*all, flush=True), progress=lambda at: print(at, flush=True)"
               ").run()\n")
-    for number in (signal.SIGINT, signal.SIGKILL):
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   text=True)
-        with process:
-            assert process.stdout is not None
-            ranks = [int(word) for word in process.stdout.readline().split()]
-            assert len(ranks) == 2 and process.stdout.readline().startswith("waits_long")
-            watched = [os.pidfd_open(rank) for rank in ranks]
-            process.send_signal(number)
-        ended = [_ends(watch) for watch in watched]
-        assert ended == [True, True], number
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    with process:
+        assert process.stdout is not None
+        ranks = [int(word) for word in process.stdout.readline().split()]
+        assert len(ranks) == 2 and process.stdout.readline().startswith("waits_long")
+        watched = [os.pidfd_open(rank) for rank in ranks]
+        process.send_signal(number)
+    assert [_ends(watch) for watch in watched] == [True, True]
 
 
 def _ends(watch: int) -> bool:

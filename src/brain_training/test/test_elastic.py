@@ -26,12 +26,27 @@ PROGRAM = Path(__file__).with_name("programs") / "elastic_main.py"
 PATIENCE = 400.0        # s: ranks start slowly where others use the cores
 
 
+begun: list[subprocess.Popen] = []
+
+
+@pytest.fixture(autouse=True)
+def none_is_left():
+    """Ends what a test has begun and not seen to its end, as where it is interrupted."""
+    yield
+    for process in begun:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    begun.clear()
+
+
 def begin(folder, *args):
     """An elastic training as a process of its own."""
     with (folder / f"{time.monotonic_ns()}.err").open("w") as errors:
-        return subprocess.Popen([sys.executable, str(PROGRAM), str(folder), *args], stdout=subprocess.PIPE,
-                                stderr=errors, text=True, start_new_session=True,
-                                env={**os.environ, "OMP_NUM_THREADS": "1"})
+        begun.append(subprocess.Popen([sys.executable, str(PROGRAM), str(folder), *args], stdout=subprocess.PIPE,
+                                      stderr=errors, text=True, start_new_session=True,
+                                      env={**os.environ, "OMP_NUM_THREADS": "1"}))
+    return begun[-1]
 
 
 def said(folder):

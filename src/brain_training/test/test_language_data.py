@@ -67,7 +67,9 @@ def test_the_same_seed_gives_the_same_sentences_and_another_one_others():
     assert len(set(texts) & {s.text for s in make(200, 6)}) < 40
 
 
-def test_phrasings_of_val_and_test_are_withheld():
+@pytest.mark.extended(4000)
+@pytest.mark.parametrize("many", [800, 4000])
+def test_phrasings_of_val_and_test_are_withheld(many):
     assert spelled("Please, go to the #!") == spelled("please go to #") == "please go to #"
     assert spelled("head over to that old # one") == "head over to #" and spelled("#いろの#、やつへ") == "#へ"
     for language in LANGUAGES:
@@ -75,7 +77,7 @@ def test_phrasings_of_val_and_test_are_withheld():
             for template in templates("avoid", language, split):
                 assert spelled(template.replace("{t}", "#").replace("{a}", "#")) in withheld()
     rng = random.Random(7)
-    drawn = {phrasing(sample(language, rng)) for language in LANGUAGES for _ in range(4000)}
+    drawn = {phrasing(sample(language, rng)) for language in LANGUAGES for _ in range(many)}
     assert "go to #" in drawn
     assert not {one for one in drawn - given() if any(near(one, other) for other in withheld())}
 

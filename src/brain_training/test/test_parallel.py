@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import parallel_forms
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from brain_training.parallel.plan import PlanError
 from brain_training.parallel.shards import ShardsTrainer, Turns
 from brain_training.task import TrainingError
 from brain_training.trainer import Trainer
-from parallel_ranks import forms, ranks
+from parallel_ranks import forked_forms, forms, ranks
 
 PATIENCE = 240.0     # s; only ends a hang
 PROGRAMS = Path(__file__).parent / "programs"
@@ -27,17 +28,17 @@ TASKS = runpy.run_path(str(PROGRAMS / "parallel_tasks.py"), run_name="parallel_t
 Normed, Recipe, Spikes, sha = (TASKS[name] for name in ("Normed", "Recipe", "Spikes", "sha"))
 
 
-def reference(shards):
+def reference(shards, recipe=None):
     """Hash of the weights that one process comes to, working through shards."""
-    return sha(ShardsTrainer(Spikes(), 5, shards=shards).run())
+    return sha(ShardsTrainer(Spikes(recipe=recipe), 5, shards=shards).run())
 
 
 @pytest.mark.slow
-def test_two_ranks_have_the_bits_of_two_shards_in_every_form():
+def test_two_ranks_have_the_bits_of_two_shards_in_every_form(tmp_path):
     same = ("dp=2", "dp=2,zero=1", "dp=2,zero=2/exact", "dp=2,zero=3/exact")
     other = ("dp=2/accumulate=3", "dp=2,zero=3/accumulate=3", "dp=2/bf16")
-    found, held = forms(2, "gloo", *same, *other)
-    assert {found[form] for form in same} == {reference(2)}
+    found, held = forked_forms(tmp_path / "ranks", 2, "gloo", *same, *other)
+    assert {found[form] for form in same} == {reference(2, parallel_forms.SHORT)}
     assert all(found[form] != found["dp=2"] for form in other)
     assert held["dp=2"] == ["1512/1512", "1512/1512", "3044/3044"]
     # the readout is 3 x 9 and 3, which two do not divide: one rank has more of it
@@ -54,8 +55,8 @@ def test_four_ranks_have_the_bits_of_four_shards_where_sums_are_exact():
 
 @pytest.mark.slow
 def test_the_zenoh_backend_gives_the_same_bits_and_writes_checkpoints_without_another_one(tmp_path):
-    found, _ = forms(2, "zenoh", "dp=2", f"dp=2,zero=3/exact@{tmp_path / 'c'}")
-    assert set(found.values()) == {reference(2)}
+    found, _ = forked_forms(tmp_path / "ranks", 2, "zenoh", "dp=2", f"dp=2,zero=3/exact@{tmp_path / 'c'}")
+    assert set(found.values()) == {reference(2, parallel_forms.SHORT)}
 
 
 @pytest.mark.extended
@@ -237,7 +238,7 @@ def test_a_rank_that_is_killed_is_named_and_none_is_left(tmp_path):
     assert not any(Path(f"/proc/{pid}").exists() for pid in found.values())
 
 
-@pytest.mark.extended(signal.SIGINT)
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_ranks_end_with_who_started_them(tmp_path, number):

@@ -46,10 +46,11 @@ def test_mode_sync_is_one_process_with_the_same_shards_to_the_bit(served, server
 def test_a_loss_that_counts_over_the_whole_batch_and_a_step_of_few_samples_are_those_of_data_parallel(
         served, servers, workers):
     """Sums of the loss go by server 0; a step with fewer samples than workers is made by each."""
-    from parallel_tasks import Spikes
+    from parallel_tasks import Recipe, Spikes
 
-    found = train_with_servers(Spikes(), 5, servers=servers, workers=workers)
-    network, losses = reference(Spikes(), 5, workers)
+    recipe = Recipe(steps=22)       # two of few samples among them
+    found = train_with_servers(Spikes(recipe=recipe), 5, servers=servers, workers=workers)
+    network, losses = reference(Spikes(recipe=recipe), 5, workers)
     assert found.losses == losses and served.bits(found.network) == served.bits(network)
 
 

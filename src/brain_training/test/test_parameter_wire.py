@@ -27,7 +27,6 @@ from brain_security.certificates import Pair, make_pair
 from brain_security.folder import fill
 from brain_security.rights import OPERATOR, rights_of
 from brain_training import parameter_server
-from brain_training.language import LanguageTask
 from brain_training.parameter_server.client import Servers
 from brain_training.parameter_server.credentials import SERVER, WORKER, read_keys
 from brain_training.parameter_server.shard import about
@@ -86,9 +85,14 @@ def start():
 def served_language(start, folder, *arguments, port=0, host="127.0.0.1", **environment):
     process = start("server", "--listen", f"{host}:{port}", "--task", "language", "--quick", "--folder", folder,
                     *arguments, **environment)
-    process.port = int(process.until(r"listens at .*:(\d+)")[1])
-    process.address = f"{host}:{process.port}"
-    return process
+    return at_port(process, host)
+
+
+def at_port(server, host="127.0.0.1"):
+    """A server, once it has said where it listens."""
+    server.port = int(server.until(r"listens at .*:(\d+)")[1])
+    server.address = f"{host}:{server.port}"
+    return server
 
 
 @pytest.fixture
@@ -326,25 +330,26 @@ def test_another_run_of_keys_keeps_the_servers_credentials(tmp_path):
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
 
-def test_servers_and_workers_that_are_started_by_hand(start, tmp_path):
-    servers = [served_language(start, tmp_path / "s", "--server", number, "--servers", 2, "--workers", 2)
+def test_servers_and_workers_that_are_started_by_hand(start, tmp_path, served):
+    servers = [at_port(start("server", "--listen", "127.0.0.1:0", "--task", "served_tasks:Both", "--quick", "--folder",
+                             tmp_path / "s", "--server", number, "--servers", 2, "--workers", 2))
                for number in range(2)]
     addresses = ",".join(server.address for server in reversed(servers))
     with pytest.raises(TrainingError, match="2 servers needs the addresses of all; these are of 1"):
         Servers([servers[1].address])
-    task = LanguageTask(quick=True)
+    task = served.Both(quick=True)
     links = Servers(addresses.split(","))
     with pytest.raises(TrainingError, match="of another training: its seed"):
         links.check(about(task, 8))
     links.close()
     weights = tmp_path / "w.safetensors"
     weights.write_text("of a run before")
-    workers = [start("worker", "--servers", addresses, "--task", "language", "--quick", *out)
+    workers = [start("worker", "--servers", addresses, "--task", "served_tasks:Both", "--quick", *out)
                for out in ((), ("--out", weights))]
     for worker in workers:
         worker.until(r"was there for \d+ steps, and sent \d+\.\d MB")
         assert worker.process.wait(PATIENCE) == 0
     for server in servers:
-        server.until("all 39 steps are done")
+        server.until("all 12 steps are done")
         assert server.process.wait(PATIENCE) == 0
     assert b"__metadata__" in weights.read_bytes()

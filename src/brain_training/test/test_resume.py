@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from brain.cli import app
 
 PATIENCE = 240.0     # s; only ends a hang
+SERVED = Path(__file__).with_name("served")
 TRAIN = """
 import os, signal, sys
 from pathlib import Path
@@ -62,17 +66,22 @@ def test_killed_and_resumed_is_as_uninterrupted(tmp_path, name, networks, bar, a
 
 
 @pytest.mark.slow
-def test_the_command_goes_on_after_it_was_killed(tmp_path):
-    """Both networks of vision, in processes of their own that end with the command."""
-    brain = [Path(sys.executable).with_name("brain"), "train", "vision", "--quick", "--seed", "2", "--out"]
+def test_the_command_goes_on_after_it_was_killed(tmp_path, monkeypatch):
+    """Two networks, in processes of their own that end with the command."""
+    brain = [Path(sys.executable).with_name("brain"), "train", "served_tasks:Both", "--quick", "--seed", "2", "--out"]
     whole, part, kept = tmp_path / "whole" / "v.safetensors", tmp_path / "part" / "v.safetensors", tmp_path / "kept"
-    anew = subprocess.run([*brain, whole, "--resume"], check=True, capture_output=True, text=True, timeout=400)
-    assert f"there is no checkpoint of vision in {whole.parent}" in " ".join(anew.stderr.split()), anew.stderr
-    command = subprocess.Popen([*brain, part, "--checkpoint", kept], stdout=subprocess.DEVNULL,
+    monkeypatch.chdir(SERVED)
+    anew = CliRunner().invoke(app, [*map(str, brain[1:]), str(whole), "--resume"])
+    assert anew.exit_code == 0, anew.output
+    assert f"there is no checkpoint of served_tasks:Both in {whole.parent}" in " ".join(anew.stderr.split())
+    hold = tmp_path / "hold"
+    hold.touch()
+    command = subprocess.Popen([*brain, part, "--checkpoint", kept, "--checkpoint-every", "0"],
+                               env={**os.environ, "HOLD": str(hold)}, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + PATIENCE
-        while not list(kept.glob("*.checkpoint")) and command.poll() is None and time.monotonic() < deadline:
+        while len(list(kept.glob("*.checkpoint"))) < 2 and command.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert command.poll() is None, "it ended before it could be killed"
     finally:

@@ -33,15 +33,16 @@ class Training:
     Args:
         folder: of the training.
         args: of the program, or of ``brain`` where they begin with ``train``.
+        cwd: folder in which it runs.
         environment: beside that of the test.
     """
 
-    def __init__(self, folder, *args, **environment):
+    def __init__(self, folder, *args, cwd=None, **environment):
         self.folder, self._errors = folder, folder / "err"
         line = ["-m", "brain", *args] if args[0] == "train" else [str(PROGRAM), str(folder), *args]
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen([sys.executable, *line], stdout=subprocess.PIPE, stderr=errors, text=True,
-                                            start_new_session=True,
+                                            start_new_session=True, cwd=cwd,
                                             env={**os.environ, "OMP_NUM_THREADS": "1", MARK: str(folder),
                                                  **environment})
 
@@ -213,17 +214,20 @@ def test_who_finds_others_written_down_as_those_that_go_on_ends(tmp_path):
 
 @pytest.mark.slow
 def test_the_command_ends_well_with_its_weight_files_when_rank_0_was_killed(tmp_path):
-    """Motor, whose spiking network has its last line in the log; then rank 0 is killed."""
-    out = tmp_path / "out"
+    """The spiking network has its last line in the log, and the other one is in the middle; then rank 0 is killed."""
+    out, hold = tmp_path / "out", tmp_path / "hold"
     out.mkdir()
-    with Training(tmp_path, "train", "motor", "--quick", "--out", str(out / "m.safetensors"), "--parallel", "dp=2",
-                  "--backend", "zenoh", "--survive", "--log", str(tmp_path / "lines"), "--json") as training:
+    hold.touch()
+    with Training(tmp_path, "train", "served_tasks:Both", "--quick", "--out", str(out / "m.safetensors"), "--parallel",
+                  "dp=2", "--backend", "zenoh", "--survive", "--log", str(tmp_path / "lines"), "--json",
+                  cwd=PROGRAM.parents[1] / "served", HOLD=str(hold), HOLDS="ann") as training:
         training.until(lambda: (tmp_path / "lines").exists())
         training.signal(0, signal.SIGKILL)
+        hold.unlink()
         out_text, _ = training.process.communicate(timeout=2 * PATIENCE)
     assert training.process.returncode == 0, training.said()
     told = json.loads(out_text)
-    assert told["network"] == "motor" and set(told) >= {"spiking", "ann", "files"}
+    assert told["network"] == "served_tasks:Both" and set(told) >= {"spiking", "ann", "files"}
     assert {path.name for path in out.iterdir()} == {"m.safetensors", "m_ann.safetensors"}
     words = "rank 0 died, which leaves 1 of 2; on (with|after the last) step"
     assert re.search(words, training.said()), training.said()

@@ -172,7 +172,7 @@ def test_more_is_learned_than_what_is_common(which):
 
 @pytest.mark.slow
 def test_the_end_is_trained_on_statistics_that_stand_still():
-    trainer = Trainer(LanguageTask(recipe=Recipe(sentences=320, settled=1.0)), 0)
+    trainer = Trainer(LanguageTask(recipe=Recipe(sentences=96, settled=1.0)), 0)
     begun = trainer.network.words.detach().clone()
     network = trainer.run()
     assert not network.words_mean.any() and not torch.equal(network.words, begun)

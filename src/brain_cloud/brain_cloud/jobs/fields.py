@@ -6,6 +6,7 @@ its table) and for the test that changes each field and looks whether that is so
 """
 from __future__ import annotations
 
+import functools
 from fnmatch import fnmatchcase
 from typing import Any, Iterator, Mapping, NamedTuple
 
@@ -121,6 +122,7 @@ FORMS: Mapping[str, tuple[Field, ...]] = {
 FORMS = {**FORMS, "TrainingRuntime": FORMS["Runtime"], "ClusterTrainingRuntime": FORMS["Runtime"]}
 
 
+@functools.lru_cache(1 << 12)
 def row(form: str, path: tuple[str, ...]) -> Field | None:
     """The row of a field of a form: the longest that covers it, names before ``*``; None: the table has none."""
     fits = [one for one in FORMS[form] if _fits(one, path[:one.path.count(".") + 1])]
@@ -132,6 +134,7 @@ def _fits(one: Field, path: tuple[str, ...]) -> bool:
     return len(names) == len(path) and all(map(fnmatchcase, path, names))
 
 
+@functools.lru_cache(1 << 12)
 def divided(form: str, path: tuple[str, ...]) -> bool:
     """Tells whether the table has rows for fields below one."""
     return any(one.path.count(".") >= len(path) and _fits(Field(".".join(one.path.split(".")[:len(path)])), path)

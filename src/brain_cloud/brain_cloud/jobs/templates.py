@@ -34,13 +34,10 @@ class Unfit(FormProblem):
 def overlaid(below: Any, above: Any, field: str = "") -> Any:
     """Lays values over others: objects by field, lists of named objects by name; None takes a field away."""
     if isinstance(below, Mapping) and isinstance(above, Mapping):
-        found = {key: copy.deepcopy(value) for key, value in below.items()}
-        for key, value in above.items():
-            if value is None:
-                found.pop(key, None)
-            else:
-                found[key] = overlaid(found[key], value, key) if key in found else copy.deepcopy(value)
-        return found
+        found = {key: overlaid(value, above[key], key) if key in above else copy.deepcopy(value)
+                 for key, value in below.items()}
+        found |= {key: copy.deepcopy(value) for key, value in above.items() if key not in below}
+        return {key: value for key, value in found.items() if key not in above or above[key] is not None}
     if isinstance(below, list) and isinstance(above, list):
         if field in _ADDED:
             return copy.deepcopy(below) + [one for one in copy.deepcopy(above) if one not in below]

@@ -19,7 +19,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from brain_training.parallel.cost import Held
@@ -42,23 +41,25 @@ class SharedOptimizerTrainer(DataParallelTrainer):
         defaults = {name: value for name, value in plain.defaults.items() if name in known}
         groups = [{**{name: value for name, value in group.items() if name in known or name == "params"}}
                   for group in plain.param_groups]
+        from torch.distributed.optim import ZeroRedundancyOptimizer     # half a second, which 2 and 3 do not need
+
         return ZeroRedundancyOptimizer(groups, type(plain), process_group=(
             self.mesh.shard if self.mesh else self.ranks.group), **defaults)
 
     def own(self) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """See :class:`.costed.Costed`; of the optimizer the state of the own tensors."""
-        assert isinstance(self.optimizer, ZeroRedundancyOptimizer)
+        shared: Any = self.optimizer
         numbers = {id(parameter): number for number, parameter in enumerate(
-            parameter for group in self.optimizer.param_groups for parameter in group["params"])}
-        state = {numbers[id(parameter)]: its for parameter, its in self.optimizer.optim.state.items()}
+            parameter for group in shared.param_groups for parameter in group["params"])}
+        state = {numbers[id(parameter)]: its for parameter, its in shared.optim.state.items()}
         return self.network.state_dict(), {**torch.optim.Optimizer.state_dict(self.optimizer), "state": state}
 
     def states(self) -> tuple[Mapping[str, Tensor], dict[str, Any]]:
         """See :class:`Trainer`; of the others than rank 0 the optimizer's is empty."""
-        assert isinstance(self.optimizer, ZeroRedundancyOptimizer)
-        self.optimizer.consolidate_state_dict(to=0)
-        empty: dict[str, Any] = {"state": {}, "param_groups": self.optimizer.param_groups}
-        return self.weights(), empty if self.ranks.rank else self.optimizer.state_dict()
+        shared: Any = self.optimizer
+        shared.consolidate_state_dict(to=0)
+        empty: dict[str, Any] = {"state": {}, "param_groups": shared.param_groups}
+        return self.weights(), empty if self.ranks.rank else shared.state_dict()
 
     def whole_held(self, optimizers: Sequence[int]) -> Held:
         """See :class:`DataParallelTrainer`."""

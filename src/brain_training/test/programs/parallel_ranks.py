@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import parallel_forms
+from several import several
+
 PROGRAMS = Path(__file__).parent
 
 
@@ -22,6 +25,15 @@ def ranks(count, program, *args):
 
 def forms(count, backend, *wanted):
     """Hash of the weights by form, and what was held."""
-    lines = [line for line in ranks(count, "parallel_forms.py", backend, *wanted) if line[0] == "form"]
-    assert [line[1] for line in lines] == list(wanted)
-    return {line[1]: line[2] for line in lines}, {line[1]: line[5:8] for line in lines}
+    lines = [line[1:] for line in ranks(count, "parallel_forms.py", backend, *wanted) if line[0] == "form"]
+    return by_form(lines, wanted)
+
+
+def forked_forms(folder, count, backend, *wanted):
+    """The same by ranks that are forked and meet in a folder, of a training of fewer steps."""
+    return by_form(several(folder, count, parallel_forms.trained, backend, list(wanted), backend=backend)[0], wanted)
+
+
+def by_form(lines, wanted):
+    assert [line[0] for line in lines] == list(wanted)
+    return {line[0]: line[1] for line in lines}, {line[0]: line[4:7] for line in lines}

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small tasks that processes of tests with parameter servers train."""
+"""Small tasks that processes of tests train."""
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-from brain_training.task import Lost, Task, one_cycle, stream
+from brain_training.task import NETWORKS, Lost, Task, one_cycle, stream
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,39 @@ class Sums(Task):
 
     def export(self, path, network, training, figures):
         raise AssertionError
+
+
+class Both(Task):
+    """Two networks that learn a mean, each in a process of its own.
+
+    Where the environment has HOLD, training waits in the middle as long as there is a file of that name; with HOLDS
+    that of one network alone.
+    """
+
+    name, apart, middle = "both", True, 6
+    full = tiny = Recipe(steps=12)
+
+    @classmethod
+    def files(cls):
+        return {which: Path(f"both_{which}.safetensors") for which in NETWORKS}
+
+    def build(self, seed):
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def begin(self, seed, step, network, tell):
+        super().begin(seed, step, network, tell)
+        while step == self.middle and self.which in os.environ.get("HOLDS", self.which) \
+                and Path(os.environ.get("HOLD", "/nothing")).exists():
+            time.sleep(0.02)
+
+    def sample(self, seed, index):
+        return stream("both", seed, index).normal(size=6).astype(np.float32)
+
+    def loss(self, network, batch, rng):
+        return (network(batch[0])[:, 0] - batch[0].mean(1)).square().mean()
+
+    def score(self, network, tell):
+        return {"off": 0.0}
 
 
 def bits(network):
