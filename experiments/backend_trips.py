@@ -14,7 +14,7 @@ import statistics
 from typing import Any, Callable, Iterator, Sequence
 
 from brain_runtime.run.end_with_parent import die_with
-from experiments.outside_peer import NoPeer
+from experiments.processes import NoPeer
 
 WARM_UP = 0.2           # share of a block of round trips that does not count
 MOST_BYTES = 1 << 27    # that one block of round trips carries

@@ -19,7 +19,7 @@ from brain_eval.bench.experiment import Experiment, alone
 from brain_eval.bench.rows import Table, rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail
-from experiments.backend_peers import beside
+from experiments.processes import beside
 from experiments.toy_brain import TOYS, ToyBrain, toys
 
 HOSTS = ("zenoh", "torch")
@@ -96,7 +96,7 @@ def joined(brain: ToyBrain, stop: Any, tell: Tell) -> dict[str, Any]:
             restarted = [name for name in before if larger.pid(name) != before[name]]
     else:
         endpoint = brain.node.session.endpoint
-        with beside("brain_runtime.process", "--class", JOINED, "--name", "newcomer", "--router", endpoint,
+        with beside("-m", "brain_runtime.process", "--class", JOINED, "--name", "newcomer", "--router", endpoint,
                     environment={"ROS_DOMAIN_ID": str(brain.node.domain)}):
             brain.wait(lambda: (beat := brain.beat("newcomer")) is not None and beat.step > 0, "the newcomer")
             took = time.monotonic() - begin

@@ -6,8 +6,6 @@ environment with dora-rs and without anything of ours.
 """
 import importlib
 import json
-import os
-import socket
 import sys
 import time
 from importlib import metadata
@@ -93,21 +91,16 @@ class Ping:
 
 def ping() -> None:
     """Obeys until there are no more orders."""
-    orders = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_ORDERS"]))).makefile("rw", encoding="utf-8")
-
-    def tell(**what: object) -> None:
-        orders.write(json.dumps(what) + "\n")
-        orders.flush()
+    orders = importlib.import_module("orders").Orders()     # which is beside this file
     side, until = Ping(), time.monotonic() + 30.0
     while not side.block(64, 1) and time.monotonic() < until:
         pass
-    tell(about=f"dora-rs {metadata.version('dora-rs')}")
-    for line in orders:
-        order = json.loads(line)
+    orders.tell(about=f"dora-rs {metadata.version('dora-rs')}")
+    for order in orders:
         if order["do"] == "block":
-            tell(times=side.block(order["size"], order["count"]))
+            orders.tell(times=side.block(order["size"], order["count"]))
         else:
-            tell(flows=[side.flow(size, order["seconds"]) for size in order["sizes"]])
+            orders.tell(flows=[side.flow(size, order["seconds"]) for size in order["sizes"]])
 
 
 if __name__ == "__main__":

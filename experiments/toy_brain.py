@@ -15,11 +15,11 @@ from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
 from brain_runtime.graph.inspect_graph import inspect_graph
-from brain_runtime.supervision.supervised_brain import (GROUP, SupervisedBrain, group_child, region_children,
-                                                        router_child)
+from brain_runtime.supervision.supervised_brain import SupervisedBrain, group_child, region_children, router_child
 from brain_wire import Node, messages
 from brain_wire.router import free_port
 from brain_wire.services import service_type
+from experiments.costs import descriptors
 
 READY = 120.0       # s for all regions to be active; torch is imported by each rank
 ANSWER = 60.0       # s for an answer
@@ -172,20 +172,9 @@ class ToyBrain:
 
     def descriptors(self) -> dict[str, dict[str, int]]:
         """By region, how many descriptors and, of those, sockets its process has open."""
-        found = {}
-        for name in self.names:
-            links = []
-            for entry in Path(f"/proc/{self.pid(name)}/fd").iterdir():
-                try:
-                    links.append(os.readlink(entry))
-                except FileNotFoundError:   # closed meanwhile
-                    continue
-            found[name] = {"open": len(links), "sockets": sum(link.startswith("socket:") for link in links)}
-        return found
-
-    def group(self) -> int | None:
-        """Process of rank 0, which stands for all regions outside; None where there is no group."""
-        return self.supervised.supervisor.pid(GROUP) if self.host == "torch" else None
+        links = {name: descriptors(self.pid(name)) for name in self.names}
+        return {name: {"open": len(each), "sockets": sum(link.startswith("socket:") for link in each)}
+                for name, each in links.items()}
 
     def __enter__(self) -> ToyBrain:
         return self
