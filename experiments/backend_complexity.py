@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_eval.bench.experiment import Problem
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import messages, open_session
 from brain_wire.qos import FEATURE
 from brain_wire.router import Router, free_port
-from experiments.backend_sides import ros_command, ros_environment
+from experiments.backend_sides import DORA_NODE, ros_command, ros_environment
 from experiments.other_libraries import NotThere, environment
 from experiments.processes import NoPeer, beside, finished
 from experiments.toy_brain import TOYS, graph, toys
@@ -81,7 +82,7 @@ def _graph_lines() -> int:
 def _dora_lines() -> int:
     """Of the dataflow that is run."""
     text = {node.targets[0].id: ast.literal_eval(node.value)
-            for node in ast.parse((HERE / "numbers_dora.py").read_text(encoding="utf-8")).body
+            for node in ast.parse(DORA_NODE.read_text(encoding="utf-8")).body
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
             and isinstance(node.value, ast.Constant)}
     return changed(text["NUMBERS"], text["NUMBERS"] + text["DOUBLER"])
@@ -115,7 +116,8 @@ def _local(stop: Any) -> float:
 
 def _bare_zenoh(stop: Any) -> float:
     endpoint, heard, come = f"tcp/127.0.0.1:{free_port()}", [], threading.Event()
-    with Router([endpoint]), beside("-m", "experiments.doubler_zenoh", endpoint), open_session(endpoint) as session:
+    with Router([endpoint]), beside("-m", "experiments.doubler_zenoh", endpoint, environment=ONE_THREAD), \
+            open_session(endpoint) as session:
         def step(sample: Any) -> None:
             heard.append(struct.unpack("<f", sample.payload.to_bytes())[0])
             come.set()
@@ -147,7 +149,7 @@ def _bare_torch(stop: Any) -> float:
 
 def _dora(stop: Any) -> float:
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
-        return _last_number([str(environment("dora")), str(HERE / "numbers_dora.py"), "run", folder], {})
+        return _last_number([str(environment("dora")), str(DORA_NODE), "double", folder], {})
 
 
 def _ros(which: str) -> float:

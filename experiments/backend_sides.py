@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval.bench.wire import PINGING, BarePing, RegionBlocks, wait_for
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import Node, open_session
 from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.router import free_port
 from brain_wire.session import CHECK_VARIABLE, OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
-from experiments.backend_flood import FLOODING, BareFlow, region_flows
+from experiments.backend_flood import FLOODING, BareFlow, RegionFlow, region_flows
 from experiments.gloo_echo import gloo_ping
 from experiments.other_libraries import NotThere, environment
 from experiments.processes import NoPeer, OutsidePeer, beside
@@ -87,7 +88,7 @@ class Sides:
                           lambda shared=shared: peers(FLOODING, shared))    # type: ignore[misc]
         group = self._exits.enter_context(toys("torch", self._stop, PINGING))
         self._regions("torch-host", group.node, lambda: _node_of(toys("torch", self._stop, FLOODING)))
-        self._exits.enter_context(beside("-m", "brain_eval.bench.wire", endpoint))
+        self._exits.enter_context(beside("-m", "brain_eval.bench.wire", endpoint, environment=ONE_THREAD))
         self.trips["bare-zenoh"] = BarePing(self._exits.enter_context(open_session(endpoint, patience=10.0)).zenoh)
         self.flows["bare-zenoh"] = lambda sizes, seconds: _bare_flows(endpoint, sizes, seconds)
         gloo = self._exits.enter_context(gloo_ping())
@@ -110,7 +111,7 @@ class Sides:
 
         def flows(sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
             with flooding() as node:
-                return region_flows(node, sizes, seconds)
+                return region_flows(RegionFlow.of(node), sizes, seconds)
         self.flows[name] = flows
 
 
@@ -140,7 +141,8 @@ def peers(classes: Mapping[str, str], shared: bool) -> Iterator[Node]:
             told = ";".join(f"{key}={json.dumps(value)}" for key, value in settings(own, endpoints, shared).items())
             exits.enter_context(beside(
                 "-m", "brain_runtime.process", "--class", cls, "--name", name,
-                environment={OVERRIDE_VARIABLE: told, CHECK_VARIABLE: "-1", "ROS_DOMAIN_ID": str(domain)}))
+                environment={**ONE_THREAD, OVERRIDE_VARIABLE: told, CHECK_VARIABLE: "-1",
+                             "ROS_DOMAIN_ID": str(domain)}))
             endpoints.append(own)
         before = os.environ.get(CHECK_VARIABLE)
         os.environ[CHECK_VARIABLE] = "-1"   # there is no router to look for
@@ -167,8 +169,9 @@ def _node_of(toy: contextlib.AbstractContextManager[Any]) -> Iterator[Node]:
 
 
 def _bare_flows(endpoint: str, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    with beside("-m", "experiments.backend_flood", endpoint), open_session(endpoint, patience=10.0) as session:
-        return BareFlow(session.zenoh).flows(sizes, seconds)
+    with beside("-m", "experiments.backend_flood", endpoint, environment=ONE_THREAD), \
+            open_session(endpoint, patience=10.0) as session:
+        return region_flows(BareFlow(session.zenoh), sizes, seconds)
 
 
 def dora_peer(folder: Path) -> OutsidePeer:

@@ -19,8 +19,7 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 import typer
 
 from brain_edge.processes.asking import Asking, NoCloud
-from brain_eval.bench.experiment import Experiment, Problem
-from brain_runtime.command.options import fail
+from brain_eval.bench.experiment import Experiment, Problem, whole_numbers
 from brain_wire.router import free_port
 from experiments.costs import Scheduled, cores, of_process, others, pss
 from experiments.fleet_robots import SENT
@@ -207,16 +206,6 @@ def within(sizes: Sequence[dict[str, Any]]) -> bool:
     return all(one["applied_p99"] <= 1.0 for one in sizes)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        found = sorted({int(word) for word in text.split(",")})
-    except ValueError:
-        fail(f"--robots {text[:80]}: give whole numbers with commas between, as 10,50", 2)
-    if not all(1 <= count <= 1000 for count in found):
-        fail(f"--robots {text[:80]}: each from 1 to 1000", 2)
-    return found
-
-
 class FleetScale(Experiment):
     """Measures what grows with the robots of a fleet at one cloud; 1,000 and 10,000 robots from the measured costs.
 
@@ -235,7 +224,8 @@ class FleetScale(Experiment):
         """Measures each size, and calculates larger ones from them."""
         from experiments import fleet_scale_model as model
 
-        sizes = [measure(count, self.status, idle, orders, burst) for count in _numbers(robots)]
+        sizes = [measure(count, self.status, idle, orders, burst)
+                 for count in whole_numbers("--robots", robots, 1, 1000)]
         found: dict[str, Any] = {"sizes": sizes, "busy_machine": any(one["waited"] > 0.2 for one in sizes)}
         if len(sizes) > 1:
             costs = model.fit(sizes)

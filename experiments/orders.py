@@ -23,3 +23,7 @@ class Orders:
         """Answers an order, or says what was not asked for yet. What begins with ``error`` ends the measurement."""
         self._stream.write(json.dumps(answer) + "\n")
         self._stream.flush()
+
+    def close(self):
+        """Lets go of them, as a forked process does that another one asks."""
+        self._stream.close()

@@ -14,7 +14,6 @@ from typing import Any, Iterator, Mapping, Self
 
 from brain_eval.bench.experiment import Problem
 from brain_runtime.run import end_with_parent
-from brain_runtime.run.loop import ONE_THREAD
 from experiments.orders import PORT
 
 START = 60.0        # s until who takes orders has come
@@ -28,8 +27,22 @@ def dying(*argv: str) -> list[str]:
 
 
 def surroundings(more: Mapping[str, str | None] = {}) -> dict[str, str]:
-    """Environment of a process: ours, one thread for each library, and ``more``; None takes something away."""
-    return {name: value for name, value in {**ONE_THREAD, **os.environ, **more}.items() if value is not None}
+    """Environment of a process: ours, and ``more``; None takes something away."""
+    return {name: value for name, value in {**os.environ, **more}.items() if value is not None}
+
+
+@contextlib.contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """An environment variable of this process as long as this lasts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.experiment import Experiment, Problem, whole_numbers
 from brain_eval.bench.rows import Table, rows
 from brain_runtime.command import saved
 from brain_runtime.command.options import fail, use_domain
@@ -243,16 +243,6 @@ def fine(report: dict[str, Any]) -> bool:
     return report["lost"] == 0 and report["p99"] <= LIMIT
 
 
-def _sizes(text: str) -> list[int]:
-    try:
-        found = [int(word) for word in text.split(",")]
-    except ValueError:
-        fail(f"--processes {text}: give whole numbers with commas between, as 2,4,8", 2)
-    if not all(2 <= count <= 512 for count in found):
-        fail(f"--processes {text}: each from 2 to 512", 2)
-    return found
-
-
 def _simulated(known: dict[str, Any], seed: int) -> dict[str, Any]:
     from experiments import scale_model
 
@@ -299,7 +289,7 @@ class Scale(Experiment):
         if simulate:
             part = {"simulation": _simulated(known, seed)}
             return {"known": known, "part": part, "good": all(one["within"] for one in part["simulation"]["check"])}
-        counts = [nodes] if linked else _sizes(processes)
+        counts = [nodes] if linked else whole_numbers("--processes", processes, 2, 512)
         domain = use_domain(free_port() % 200)
         taken = {field: value for field, value in saved.provenance().items() if field in ("command", "date", "commit")}
         found = []

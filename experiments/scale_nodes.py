@@ -80,9 +80,11 @@ class LightNode:
         self._session.close()
 
 
-def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int) -> None:
+def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int, given: Orders
+          ) -> None:
     """Runs the node that ``make`` makes, in each forked process."""
     die_with(parent)
+    given.close()       # its connection is none of the node's
     try:
         node = make(order)
         try:
@@ -111,7 +113,7 @@ def main(make: Callable[[dict[str, Any]], Any] = LightNode) -> None:
     pipes, processes = [], []
     for order in next(orders, ()):
         ours, theirs = fork.Pipe()
-        process = fork.Process(target=_live, args=(make, order, theirs, os.getpid()))
+        process = fork.Process(target=_live, args=(make, order, theirs, os.getpid(), given))
         process.start()
         theirs.close()
         pipes.append(ours)

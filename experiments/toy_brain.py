@@ -10,7 +10,6 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
@@ -33,7 +32,7 @@ def graph(regions: Mapping[str, str]) -> str:
 
 
 class ToyBrain:
-    """A source, a relay, a sink and one aside, on a host. A context manager: all processes have ended after it.
+    """A source, a relay, a sink and one aside, on a host; see :func:`toys`, after which all processes have ended.
 
     Args:
         host: ``zenoh`` or ``torch``.
@@ -176,18 +175,14 @@ class ToyBrain:
         return {name: {"open": len(each), "sockets": sum(link.startswith("socket:") for link in each)}
                 for name, each in links.items()}
 
-    def __enter__(self) -> ToyBrain:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-                 ) -> None:
-        self.supervised.stop()
-
 
 @contextlib.contextmanager
 def toys(host: str, stop: Any, classes: Any = TOYS) -> Iterator[ToyBrain]:
     """A toy brain on a router and a domain of its own."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
-        with ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes) as brain:
+        brain = ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes)
+        try:
             yield brain
+        finally:
+            brain.supervised.stop()

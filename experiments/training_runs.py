@@ -19,6 +19,7 @@ from brain_training.parallel.pipeline_stage import Span
 from brain_training.parallel.plan import Plan, parse
 from experiments import training_theory as theory
 from experiments.processes import finished
+from experiments.shards import wide_layers
 from experiments.training_rank import Order
 
 PATIENCE = 900.0        # s for one training
@@ -144,7 +145,7 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
         told |= {"held_formula": theory.held(weights, plan)}
     if order["network"] == "vision" and plan.tp == plan.pp == 1 and not order["shards"]:
         told["activations_formula"] = theory.vision_activations(
-            _layers(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
+            wide_layers(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
     if alone is not None:
         told["speed"] = max(part["step_s"] for part in alone["parts"]) / told["step_s"]
     if shards is not None:
@@ -160,12 +161,6 @@ def label(network: str, width: int, batch: int = 0) -> str:
 
         return f"{LAYERS} equal layers, batch {batch or BATCH}"
     return f"{network} x{width}" if width > 1 else network
-
-
-def _layers(width: int) -> list[Any]:
-    from brain_regions.vision.network import LAYERS
-
-    return [y._replace(inputs=y.inputs * (width if k else 1), outputs=y.outputs * width) for k, y in enumerate(LAYERS)]
 
 
 def pipelines(first: Order, micros: int, schedules: Sequence[str] = SCHEDULES) -> Iterator[dict[str, Any]]:
