@@ -125,7 +125,7 @@ def _endless() -> float:
 
 
 def honest(clips: Clips, seed: int) -> VisionLearner:
-    """What learns from clips, in an order that follows from the seed."""
+    """Makes a learner of clips, in an order that follows from the seed."""
     return VisionLearner(Kept(clips, seed), seed)
 
 
@@ -214,7 +214,7 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
                     turned = member.turn()
                     if turned is not Turned.TAKEN:
                         raise Problem(f"robot {other + 1} could not take part in round {number + 1}: "
-                                           f"{turned.value}, {member.why}")
+                                      f"{turned.value}, {member.why}")
                     steps += course.steps
             passed[0] += DEADLINE       # who has not answered by now is not waited for
             rounds.turn()

@@ -40,7 +40,7 @@ class FleetScaleProblem(Problem):
     """It cannot be measured; says why."""
 
 
-class _Some(Peer):
+class _RobotProcess(Peer):
     problem = FleetScaleProblem
 
 
@@ -57,7 +57,7 @@ class Robots:
         self._stack = contextlib.ExitStack()
         self.count = count
         names = [f"robot{number}" for number in range(count)]
-        self._processes = [self._stack.enter_context(_Some("robots", [
+        self._processes = [self._stack.enter_context(_RobotProcess("robots", [
             sys.executable, "-m", "experiments.fleet_robots", cloud, str(folder), *names[first:first + EACH]],
             folder / "robots.log")) for first in range(0, count, EACH)]
 

@@ -40,7 +40,7 @@ class Topics:
         self._publisher.publish(bytes(messages.encode(message)))
 
     def wait(self, seconds: float) -> list[Any]:
-        """What has come, after at most so long."""
+        """Returns the messages that have come, after at most so long."""
         self._executor.spin_once(seconds)
         come = [SimpleNamespace(data=data) for data in self._heard]
         self._heard.clear()
