@@ -10,9 +10,7 @@ import ast
 import difflib
 import io
 import json
-import os
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -21,14 +19,13 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime.run import end_with_parent
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import messages, open_session
 from brain_wire.qos import FEATURE
 from brain_wire.router import Router, free_port
-from experiments.backend_peers import beside
-from experiments.backend_sides import ros_command, ros_environment
+from experiments.backend_sides import DORA_NODE, ros_command, ros_environment
 from experiments.other_libraries import NotThere, environment
-from experiments.outside_peer import NoPeer
+from experiments.processes import NoPeer, beside, finished
 from experiments.toy_brain import TOYS, graph, toys
 
 HERE = Path(__file__).parent
@@ -85,7 +82,7 @@ def _graph_lines() -> int:
 def _dora_lines() -> int:
     """Of the dataflow that is run."""
     text = {node.targets[0].id: ast.literal_eval(node.value)
-            for node in ast.parse((HERE / "numbers_dora.py").read_text(encoding="utf-8")).body
+            for node in ast.parse(DORA_NODE.read_text(encoding="utf-8")).body
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
             and isinstance(node.value, ast.Constant)}
     return changed(text["NUMBERS"], text["NUMBERS"] + text["DOUBLER"])
@@ -119,7 +116,8 @@ def _local(stop: Any) -> float:
 
 def _bare_zenoh(stop: Any) -> float:
     endpoint, heard, come = f"tcp/127.0.0.1:{free_port()}", [], threading.Event()
-    with Router([endpoint]), beside("experiments.doubler_zenoh", endpoint), open_session(endpoint) as session:
+    with Router([endpoint]), beside("-m", "experiments.doubler_zenoh", endpoint, environment=ONE_THREAD), \
+            open_session(endpoint) as session:
         def step(sample: Any) -> None:
             heard.append(struct.unpack("<f", sample.payload.to_bytes())[0])
             come.set()
@@ -135,9 +133,7 @@ def _bare_zenoh(stop: Any) -> float:
 
 
 def _last_number(command: list[str], more: dict[str, str]) -> float:
-    argv = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), *command]
-    done = subprocess.run(argv, env={**os.environ, **more}, capture_output=True, text=True, timeout=PATIENCE,
-                          stdin=subprocess.DEVNULL)
+    done = finished(*command, patience=PATIENCE, environment=more)
     words = [line.split()[-1] for line in done.stdout.splitlines() if "42.0" in line]
     if not words:
         raise NotRun((done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()[-1])
@@ -147,17 +143,13 @@ def _last_number(command: list[str], more: dict[str, str]) -> float:
 def _bare_torch(stop: Any) -> float:
     script = str(HERE / "doubler_torch.py")
     more = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    with subprocess.Popen([sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, script],
-                          env={**os.environ, **more, "RANK": "1"}, stderr=subprocess.DEVNULL) as other:
-        try:
-            return _last_number([sys.executable, script], {**more, "RANK": "0"})
-        finally:
-            other.terminate()
+    with beside(script, environment={**more, "RANK": "1"}):
+        return _last_number([sys.executable, script], {**more, "RANK": "0"})
 
 
 def _dora(stop: Any) -> float:
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
-        return _last_number([str(environment("dora")), str(HERE / "numbers_dora.py"), "run", folder], {})
+        return _last_number([str(environment("dora")), str(DORA_NODE), "double", folder], {})
 
 
 def _ros(which: str) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import itertools
 import json
 import statistics
 import time
@@ -17,7 +16,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_eval.bench.wire import LOST, wait_for
+from brain_eval.bench.wire import LOST, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_runtime.contract import port_codecs
 from brain_wire import messages
@@ -211,21 +210,12 @@ def measure(blocks: int, count: int, stop: Any, tell: Callable[[str], None]) -> 
     Raises:
         TimeoutError: nothing comes back.
     """
-    ids = itertools.count(1)
     with toys("zenoh", stop, REGIONS) as brain:
-        go = brain.node.publisher("bench/go", STRING, FEATURE)
-        results = brain.node.subscription("bench/result", STRING, LATCHED)
+        asked = Asked(brain.node.publisher("bench/go", STRING, FEATURE),
+                      brain.node.subscription("bench/result", STRING, LATCHED))
 
         def block(name: str, many: int, patience: float = 20.0) -> list[float]:
-            number = next(ids)
-            go.publish(messages.make(STRING, data=json.dumps({"id": number, "form": name, "count": many})))
-            until = time.monotonic() + patience
-            while (left := until - time.monotonic()) > 0:
-                for arrival in results.wait(left):
-                    told = json.loads(messages.decode(arrival.data, STRING).data)
-                    if told["id"] == number:
-                        return told["times"]
-            return []
+            return asked.ask(patience, form=name, count=many).get("times", [])
         times: dict[str, dict[str, list[float]]] = {}
         for name in FORMS:
             wait_for(lambda name=name: block(name, 1, 2.0), name)   # type: ignore[misc]

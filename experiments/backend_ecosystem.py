@@ -19,7 +19,7 @@ from brain_wire.qos import FEATURE
 from brain_wire.service import NoAnswer
 from brain_wire.services import service_type
 from experiments.backend_sides import ros_peer
-from experiments.outside_peer import NoPeer
+from experiments.processes import NoPeer
 from experiments.toy_brain import ToyBrain, toys
 
 STRING = "std_msgs/msg/String"

@@ -6,7 +6,6 @@ the quality of service of features says. ``python -m experiments.backend_flood E
 """
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import sys
@@ -14,9 +13,8 @@ import threading
 import time
 from typing import Any, Sequence
 
-from brain_eval.bench.wire import READY, TYPE, wait_for
+from brain_eval.bench.wire import READY, TYPE, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
-from brain_wire import messages
 
 FLOODING = {"flood": "experiments.backend_flood:Flood", "count": "experiments.backend_flood:Count"}
 QUIET = 0.4             # s without a message, after which none is on its way any more
@@ -101,39 +99,22 @@ class Tally:
         return told
 
 
-class RegionFlow:
-    """Tells a :class:`Flood` to publish, and hears what a :class:`Count` has counted.
+class RegionFlow(Asked):
+    """Tells a :class:`Flood` to publish, and hears what a :class:`Count` has counted."""
 
-    Args:
-        node: outside of the brain, of :mod:`brain_wire`.
-    """
-
-    def __init__(self, node: Any) -> None:
-        self._flow = node.publisher("bench/flow", TYPE, FEATURE)
-        self._counted = node.subscription("bench/counted", TYPE, LATCHED)
-        self._ids = itertools.count(1)
-
-    def ready(self) -> bool:
-        """Tells whether messages come through."""
-        return self.flow(64, 0.05, 2.0)["n"] > 0
+    @classmethod
+    def of(cls, node: Any) -> RegionFlow:
+        """From a node outside of the brain, of :mod:`brain_wire`."""
+        return cls(node.publisher("bench/flow", TYPE, FEATURE), node.subscription("bench/counted", TYPE, LATCHED))
 
     def flow(self, size: int, seconds: float, patience: float = ANSWER) -> dict[str, Any]:
         """Measures one-way throughput for so many ``seconds``: ``sent``, ``n`` that came, and ``took`` (s)."""
-        number = next(self._ids)
-        self._flow.publish(messages.make(TYPE, data=json.dumps({"id": number, "size": size, "seconds": seconds})))
-        until = time.monotonic() + patience
-        while (left := until - time.monotonic()) > 0:
-            for arrival in self._counted.wait(left):
-                told = json.loads(messages.decode(arrival.data, TYPE).data)
-                if told["id"] == number:
-                    return told
-        return {"sent": 0, "n": 0, "took": 0.0}
+        return {"sent": 0, "n": 0, "took": 0.0, **self.ask(patience, size=size, seconds=seconds)}
 
 
-def region_flows(node: Any, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Measures one-way throughput between the two regions, for each size. Raises TimeoutError."""
-    side = RegionFlow(node)
-    wait_for(side.ready, "what counts")
+def region_flows(side: Any, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
+    """Measures one-way throughput to an end that counts, for each size. Raises TimeoutError."""
+    wait_for(lambda: side.flow(64, 0.05, 2.0)["n"] > 0, "what counts")
     return [side.flow(size, seconds) for size in sizes]
 
 
@@ -153,7 +134,7 @@ class BareFlow:
         self._answered.set()
 
     def flow(self, size: int, seconds: float, patience: float = ANSWER) -> dict[str, Any]:
-        """See :meth:`RegionFlow.flow`."""
+        """As :meth:`RegionFlow.flow`."""
         payload, sent, until = bytes(size), 0, time.monotonic() + seconds
         while time.monotonic() < until:
             self._publisher.put(payload)
@@ -163,11 +144,6 @@ class BareFlow:
         if not self._answered.wait(patience):
             return {"sent": sent, "n": 0, "took": 0.0}
         return {"sent": sent, **self._answers.pop()}
-
-    def flows(self, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-        """For each size. Raises TimeoutError."""
-        wait_for(lambda: self.flow(64, 0.05, 2.0)["n"] > 0, "the bare end that counts")
-        return [self.flow(size, seconds) for size in sizes]
 
 
 class BareCount:

@@ -7,15 +7,13 @@ pairs, and who is first changes from pair to pair.
 from __future__ import annotations
 
 import math
-import os
 import statistics
 import time
-from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from brain_runtime.supervision.edge_ear import EdgeEar
 from brain_runtime.supervision.supervised_brain import SupervisedBrain
-from experiments.scale import pss
+from experiments.costs import core_time, family, pss
 
 HOSTS = ("zenoh", "torch")
 TIME_LIMIT = 60.0       # s of an episode, as the suite has it
@@ -23,7 +21,6 @@ CHAIN = ("/camera/image_raw", "/vision/objects", "/pfc/control", "/motor/command
 LEFT_OUT = ("/brain/heartbeat", "/diagnostics")     # hops that tell of health, and carry no percept or command
 MOST = 990.0            # s after which no further pair begins
 LOOK = 1.0              # s between two looks at the processes
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Watcher:
@@ -66,29 +63,6 @@ class Watcher:
         return {f"{edge.topic} {edge.source} > {hearer}": {
             "p50": None if math.isnan(edge.p50) else edge.p50, "p99": None if math.isnan(edge.p99) else edge.p99,
             "lost": edge.lost} for hearer, told in self.edges.items() for edge in told}
-
-
-def family(processes: Sequence[int]) -> list[int]:
-    """Processes with all that descend from them."""
-    found, left = [], list(processes)
-    while left:
-        pid = left.pop()
-        found.append(pid)
-        try:
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                left += map(int, (task / "children").read_text(encoding="ascii").split())
-        except (FileNotFoundError, ProcessLookupError):
-            continue    # it has ended meanwhile
-    return found
-
-
-def core_time(process: int) -> float | None:
-    """Core time that a process has taken (s); None: it has ended."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def memory_of(process: int) -> int:

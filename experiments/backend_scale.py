@@ -6,11 +6,13 @@ they need, and share that memory: PSS counts for each its share.
 """
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from brain_wire.router import free_port
+from experiments.costs import available
 from experiments.scale import RATE, Nodes, ScaleProblem, latencies, measure
 
 FOR_ONE = 90e6          # bytes of free memory for each process of a group
@@ -26,7 +28,8 @@ def group(count: int, seconds: float, tell: Callable[[str], None]) -> dict[str, 
     tell(f"a group of {count}: starting")
     port, begin = free_port(), time.monotonic()
     orders = [{"port": port, "number": number, "count": count, "rate": RATE} for number in range(count)]
-    with Nodes(orders, "experiments.gloo_nodes") as nodes:
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder, \
+            Nodes(orders, Path(folder) / "nodes.log", "experiments.gloo_nodes") as nodes:
         nodes.answers()
         nodes.answers({"do": "declare"})
         started, costs = time.monotonic() - begin, nodes.costs()
@@ -66,9 +69,3 @@ def compared(counts: Sequence[int], seconds: float, tell: Callable[[str], None])
                  f"connections each, {1e-6 * row['pss']:.0f} MB, {row['lost']} of {row['sent']} lost, p99 "
                  f"{1e3 * row['p99']:.1f} ms")
     return found
-
-
-def available() -> int:
-    """Memory that is free for whoever asks (bytes)."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))

@@ -15,22 +15,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from brain_eval.bench.wire import PINGING, BarePing, RegionBlocks, wait_for
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import Node, open_session
 from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.router import free_port
-from experiments.backend_flood import FLOODING, BareFlow, region_flows
-from experiments.backend_peers import beside, peers
-from experiments.gloo_echo import GlooPing
+from brain_wire.session import CHECK_VARIABLE, OVERRIDE_VARIABLE
+from brain_wire.shared_memory import ENABLED
+from experiments.backend_flood import FLOODING, BareFlow, RegionFlow, region_flows
+from experiments.gloo_echo import gloo_ping
 from experiments.other_libraries import NotThere, environment
-from experiments.outside_peer import NoPeer, OutsidePeer
+from experiments.processes import NoPeer, OutsidePeer, beside
 from experiments.toy_brain import toys
 
 DORA_NODE = Path(__file__).with_name("dora_node.py")
@@ -85,10 +88,10 @@ class Sides:
                           lambda shared=shared: peers(FLOODING, shared))    # type: ignore[misc]
         group = self._exits.enter_context(toys("torch", self._stop, PINGING))
         self._regions("torch-host", group.node, lambda: _node_of(toys("torch", self._stop, FLOODING)))
-        self._exits.enter_context(beside("brain_eval.bench.wire", endpoint))
+        self._exits.enter_context(beside("-m", "brain_eval.bench.wire", endpoint, environment=ONE_THREAD))
         self.trips["bare-zenoh"] = BarePing(self._exits.enter_context(open_session(endpoint, patience=10.0)).zenoh)
         self.flows["bare-zenoh"] = lambda sizes, seconds: _bare_flows(endpoint, sizes, seconds)
-        gloo = self._exits.enter_context(GlooPing())
+        gloo = self._exits.enter_context(gloo_ping())
         self.trips["bare-gloo"], self.flows["bare-gloo"] = gloo, gloo.flows
         for name, make in (("ros-host", ros_peer), ("dora", dora_peer)):
             try:
@@ -108,8 +111,55 @@ class Sides:
 
         def flows(sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
             with flooding() as node:
-                return region_flows(node, sizes, seconds)
+                return region_flows(RegionFlow.of(node), sizes, seconds)
         self.flows[name] = flows
+
+
+# -- peers: regions that are linked with each other, and no router anywhere. ZenohHost takes its session's settings from
+# the environment, so nothing of it is changed: ``ZENOH_CONFIG_OVERRIDE`` makes each process a peer that listens at a
+# port of its own and is linked with those before it.
+
+
+def settings(listen: str, connect: list[str], shared: bool) -> dict[str, Any]:
+    """Zenoh's settings of a peer, by key."""
+    return {"mode": "peer", "listen/endpoints": [listen], "connect/endpoints": connect, "connect/timeout_ms": -1,
+            "connect/exit_on_failure": False, ENABLED: shared}
+
+
+@contextlib.contextmanager
+def peers(classes: Mapping[str, str], shared: bool) -> Iterator[Node]:
+    """Regions as peers, each a process; yields a node outside of them, which is a peer too.
+
+    Args:
+        classes: ``package.module:Class`` by name.
+        shared: large messages go in shared memory.
+    """
+    domain, endpoints = free_port() % 200, []
+    with contextlib.ExitStack() as exits:
+        for name, cls in classes.items():
+            own = f"tcp/127.0.0.1:{free_port()}"
+            told = ";".join(f"{key}={json.dumps(value)}" for key, value in settings(own, endpoints, shared).items())
+            exits.enter_context(beside(
+                "-m", "brain_runtime.process", "--class", cls, "--name", name,
+                environment={**ONE_THREAD, OVERRIDE_VARIABLE: told, CHECK_VARIABLE: "-1",
+                             "ROS_DOMAIN_ID": str(domain)}))
+            endpoints.append(own)
+        before = os.environ.get(CHECK_VARIABLE)
+        os.environ[CHECK_VARIABLE] = "-1"   # there is no router to look for
+        try:
+            session = exits.enter_context(open_session(
+                endpoints[0], more=settings(f"tcp/127.0.0.1:{free_port()}", endpoints, shared)))
+        finally:
+            if before is None:
+                del os.environ[CHECK_VARIABLE]
+            else:
+                os.environ[CHECK_VARIABLE] = before
+        node = Node(session, "bench", domain=domain)
+        exits.callback(node.close)
+        yield node
+
+
+# -- others ----
 
 
 @contextlib.contextmanager
@@ -119,8 +169,9 @@ def _node_of(toy: contextlib.AbstractContextManager[Any]) -> Iterator[Node]:
 
 
 def _bare_flows(endpoint: str, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    with beside("experiments.backend_flood", endpoint), open_session(endpoint, patience=10.0) as session:
-        return BareFlow(session.zenoh).flows(sizes, seconds)
+    with beside("-m", "experiments.backend_flood", endpoint, environment=ONE_THREAD), \
+            open_session(endpoint, patience=10.0) as session:
+        return region_flows(BareFlow(session.zenoh), sizes, seconds)
 
 
 def dora_peer(folder: Path) -> OutsidePeer:

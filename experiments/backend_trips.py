@@ -14,8 +14,10 @@ import statistics
 from typing import Any, Callable, Iterator, Sequence
 
 from brain_runtime.run.end_with_parent import die_with
-from experiments.outside_peer import NoPeer
+from experiments.processes import NoPeer
 
+MOST = (16 << 20) - 1024        # bytes: a message of 16 MiB, with what a region's message has beside its content
+SIZES = (64, 200, 12 << 10, 256 << 10, 1 << 20, 4 << 20, MOST)
 WARM_UP = 0.2           # share of a block of round trips that does not count
 MOST_BYTES = 1 << 27    # that one block of round trips carries
 FOR_P99 = 1000          # round trips from which on a 99th percentile is told: ten are slower
@@ -28,6 +30,26 @@ OVER_SHARE, OVER_TIME = 0.2, 40e-6      # of the bare one's, or s, that ZenohHos
 SHORT = 250             # round trips of a block of those
 AGAIN = 200             # samples of the bootstrap
 Tell = Callable[[str], None]
+
+
+def measure(quick: bool, stop: Any, tell: Tell) -> dict[str, Any]:
+    """All of them, of all sides that can be had: ``trips``, ``over_bare``, ``slowest``, ``one_way``.
+
+    Besides, ``about``: what sides say of themselves; ``left_out``: each ``side`` that was not measured, and ``why``.
+    """
+    from experiments.backend_sides import NAMES, Sides
+
+    with Sides(stop, tell) as sides:
+        some = (200, 12 << 10, 1 << 20)
+        trips = round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some, 1 if quick else 3,
+                            100 if quick else 500, sides.left_out, tell)
+        over = over_bare(sides.trips, 12 if quick else 40, sides.left_out, tell)
+        slow = slowest(sides.trips, 3 if quick else 8, sides.left_out, tell)
+        flows = one_way(sides.flows, (200, 1 << 20) if quick else (*some, MOST), 1 if quick else 2,
+                        0.3 if quick else 0.5, sides.left_out, tell)
+        return {"trips": complete(trips, NAMES, quantiles([])), "over_bare": over, "slowest": slow,
+                "one_way": complete(flows, NAMES, dict.fromkeys(("rate", "mb", "seen"))), "about": sides.about,
+                "left_out": [{"side": side, "why": why} for side, why in sides.left_out.items()]}
 
 
 def round_trips(trips: dict[str, Any], sizes: Sequence[int], busy_sizes: Sequence[int], blocks: int, count: int,

@@ -6,6 +6,7 @@ could come out otherwise. Hosts are measured by turns.
 """
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import statistics
@@ -19,7 +20,8 @@ from brain_eval.bench.experiment import Experiment, alone
 from brain_eval.bench.rows import Table, rows
 from brain_eval import saved
 from brain_runtime.command.options import fail
-from experiments.backend_peers import beside
+from brain_runtime.run.loop import ONE_THREAD
+from experiments.processes import beside
 from experiments.toy_brain import TOYS, ToyBrain, toys
 
 HOSTS = ("zenoh", "torch")
@@ -27,8 +29,6 @@ DELAYS = (0.0, 0.005, 0.05, 0.5)        # s that a step of the relay takes
 JOINED = "experiments.backend_regions:Aside"
 ON_TOYS = ("model", "topology", "faults", "joining")       # of one toy brain on each host
 PARTS = (*ON_TOYS, "performance", "scale", "data", "ecosystem", "complexity", "pairs")
-MOST = (16 << 20) - 1024        # bytes: a message of 16 MiB, with what a region's message has beside its content
-SIZES = (64, 200, 12 << 10, 256 << 10, 1 << 20, 4 << 20, MOST)
 PAIRS = 20
 Tell = Callable[[str], None]
 
@@ -96,8 +96,8 @@ def joined(brain: ToyBrain, stop: Any, tell: Tell) -> dict[str, Any]:
             restarted = [name for name in before if larger.pid(name) != before[name]]
     else:
         endpoint = brain.node.session.endpoint
-        with beside("brain_runtime.process", "--class", JOINED, "--name", "newcomer", "--router", endpoint,
-                    environment={"ROS_DOMAIN_ID": str(brain.node.domain)}):
+        with beside("-m", "brain_runtime.process", "--class", JOINED, "--name", "newcomer", "--router", endpoint,
+                    environment={**ONE_THREAD, "ROS_DOMAIN_ID": str(brain.node.domain)}):
             brain.wait(lambda: (beat := brain.beat("newcomer")) is not None and beat.step > 0, "the newcomer")
             took = time.monotonic() - begin
             restarted = [name for name in before if brain.pid(name) != before[name]]
@@ -138,51 +138,16 @@ def _toys(wanted: list[str], quick: bool, stop: Any, told: Tell) -> dict[str, An
 def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Tell
             ) -> dict[str, Callable[[], Any]]:
     """Returns the functions that measure the other experiments, by name."""
-    def performance() -> dict[str, Any]:
-        from experiments import backend_trips
-        from experiments.backend_sides import NAMES, Sides
+    def of(module: str) -> Any:
+        return importlib.import_module(f"experiments.backend_{module}")
 
-        with Sides(stop, told) as sides:
-            some = (200, 12 << 10, 1 << 20)
-            trips = backend_trips.round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some,
-                                              1 if quick else 3, 100 if quick else 500, sides.left_out, told)
-            over = backend_trips.over_bare(sides.trips, 12 if quick else 40, sides.left_out, told)
-            slowest = backend_trips.slowest(sides.trips, 3 if quick else 8, sides.left_out, told)
-            one_way = backend_trips.one_way(
-                sides.flows, (200, 1 << 20) if quick else (200, 12 << 10, 1 << 20, MOST), 1 if quick else 2,
-                0.3 if quick else 0.5, sides.left_out, told)
-            return {"trips": backend_trips.complete(trips, NAMES, backend_trips.quantiles([])), "over_bare": over,
-                    "slowest": slowest,
-                    "one_way": backend_trips.complete(one_way, NAMES, dict.fromkeys(("rate", "mb", "seen"))),
-                    "about": sides.about,
-                    "left_out": [{"side": side, "why": why} for side, why in sides.left_out.items()]}
-
-    def scale() -> list[dict[str, Any]]:
-        from experiments.backend_scale import compared
-
-        return compared((2, 8) if quick else (2, 4, 8, 16, 32, 64), 2.0 if quick else 3.0, told)
-
-    def data() -> list[dict[str, Any]]:
-        from experiments import backend_data
-
-        return backend_data.measure(1 if quick else 3, 100 if quick else 200, stop, told)
-
-    def ecosystem() -> dict[str, Any]:
-        from experiments import backend_ecosystem
-
-        return backend_ecosystem.measure(2.0, stop, told)
-
-    def complexity() -> list[dict[str, Any]]:
-        from experiments import backend_complexity
-
-        return backend_complexity.measure(stop, told)
-
-    def paired() -> dict[str, Any]:
-        from experiments.backend_pairs import compared
-
-        return compared(pairs, seed, told)
-    return {"performance": performance, "scale": scale, "data": data, "ecosystem": ecosystem,
-            "complexity": complexity, "pairs": paired}
+    return {"performance": lambda: of("trips").measure(quick, stop, told),
+            "scale": lambda: of("scale").compared((2, 8) if quick else (2, 4, 8, 16, 32, 64), 2.0 if quick else 3.0,
+                                                  told),
+            "data": lambda: of("data").measure(1 if quick else 3, 100 if quick else 200, stop, told),
+            "ecosystem": lambda: of("ecosystem").measure(2.0, stop, told),
+            "complexity": lambda: of("complexity").measure(stop, told),
+            "pairs": lambda: of("pairs").compared(pairs, seed, told)}
 
 
 class Backends(Experiment):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both nodes of a dora dataflow that is measured beside a brain: ``python dora_node.py ping``, ``... echo``.
+"""Nodes of dora dataflows beside which a brain is measured: ``python dora_node.py ping``, ``echo`` or ``numbers``.
 
-``python dora_node.py run FOLDER`` writes the dataflow and runs it with dora's own daemon. It is run by its path, in an
-environment with dora-rs and without anything of ours.
+``python dora_node.py run FOLDER`` writes the dataflow of ping and echo and runs it with dora's own daemon, ``... double
+FOLDER`` that of numbers and ``doubler_dora.py``. It is run by its path, in an environment with dora-rs and without
+anything of ours.
 """
 import importlib
 import json
-import os
-import socket
 import sys
 import time
 from importlib import metadata
@@ -21,16 +20,54 @@ QUIET = 0.4         # s in which what was sent last arrives
 ANSWER = 30.0       # s for what was counted: it waits behind what was sent before
 
 
-def run(folder: str) -> None:
-    """Writes the dataflow and runs it until its nodes end."""
+NUMBERS = """\
+nodes:
+  - id: numbers
+    path: {python}
+    args: {folder}/dora_node.py numbers
+    inputs: {{doubled: doubler/doubled}}
+    outputs: [number]
+"""
+DOUBLER = """\
+  - id: doubler
+    path: {python}
+    args: {folder}/doubler_dora.py
+    inputs: {{number: numbers/number}}
+    outputs: [doubled]
+"""
+
+
+def run(folder: str, dataflow: str) -> None:
+    """Writes a dataflow and runs it until its nodes end."""
+    file = Path(folder) / "dataflow.yml"
+    file.write_text(dataflow, encoding="utf-8")
+    dora.run(str(file))
+
+
+def there_and_back() -> str:
+    """The dataflow of ping and echo."""
     own = {"path": sys.executable}
     nodes = [{"id": "ping", **own, "args": f"{__file__} ping", "outputs": ["ping", "flood", "asked"],
               "inputs": {name: {"source": f"echo/{name}", "queue_size": 1} for name in ("pong", "counted")}},
              {"id": "echo", **own, "args": f"{__file__} echo", "outputs": ["pong", "counted"],
               "inputs": {name: {"source": f"ping/{name}", "queue_size": 1} for name in ("ping", "flood", "asked")}}]
-    file = Path(folder) / "dataflow.yml"
-    file.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")     # JSON is YAML
-    dora.run(str(file))
+    return json.dumps({"nodes": nodes})     # JSON is YAML
+
+
+def doubled() -> str:
+    """The dataflow of numbers and the doubler."""
+    return (NUMBERS + DOUBLER).format(python=sys.executable, folder=Path(__file__).parent)
+
+
+def numbers() -> None:
+    """Says 21 until the double of it comes."""
+    node, until = dora.Node(), time.monotonic() + 20.0
+    while time.monotonic() < until:
+        node.send_output("number", pa.array([21.0]))
+        event = node.next(timeout=1.0)
+        if event is not None and event["type"] == "INPUT":
+            print("doubled", event["value"][0].as_py(), flush=True)
+            return
 
 
 def echo() -> None:
@@ -93,22 +130,20 @@ class Ping:
 
 def ping() -> None:
     """Obeys until there are no more orders."""
-    orders = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_ORDERS"]))).makefile("rw", encoding="utf-8")
-
-    def tell(**what: object) -> None:
-        orders.write(json.dumps(what) + "\n")
-        orders.flush()
+    orders = importlib.import_module("orders").Orders()     # which is beside this file
     side, until = Ping(), time.monotonic() + 30.0
     while not side.block(64, 1) and time.monotonic() < until:
         pass
-    tell(about=f"dora-rs {metadata.version('dora-rs')}")
-    for line in orders:
-        order = json.loads(line)
+    orders.tell(about=f"dora-rs {metadata.version('dora-rs')}")
+    for order in orders:
         if order["do"] == "block":
-            tell(times=side.block(order["size"], order["count"]))
+            orders.tell(times=side.block(order["size"], order["count"]))
         else:
-            tell(flows=[side.flow(size, order["seconds"]) for size in order["sizes"]])
+            orders.tell(flows=[side.flow(size, order["seconds"]) for size in order["sizes"]])
 
 
 if __name__ == "__main__":
-    run(sys.argv[2]) if sys.argv[1] == "run" else {"ping": ping, "echo": echo}[sys.argv[1]]()
+    if len(sys.argv) > 2:
+        run(sys.argv[2], {"run": there_and_back, "double": doubled}[sys.argv[1]]())
+    else:
+        {"ping": ping, "echo": echo, "numbers": numbers}[sys.argv[1]]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Mapping
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs, Quick
 
 if TYPE_CHECKING:
-    from experiments.federated_course import Course, Ground
+    from experiments.federated_course import Course
 
 EVERY = 10              # rounds from one examination of the honest fleet to the next
 ADAM: dict[str, Any] = {"strategy": "FedAdam", "settings": {"eta": 0.0015, "tau": 1e-7}}    # chosen with seed 1
@@ -30,7 +31,7 @@ def measure(course: Course, jobs: int, experiment: Experiment) -> dict[str, Any]
     Raises:
         RuntimeError: one did not come about.
     """
-    from experiments.federated_course import AWAY, LIARS, Ground
+    from experiments.federated_course import AWAY, LIARS, Ground, begin, training
 
     ground = Ground.of(course, experiment.status)
     work: list[tuple[str, dict[str, Any]]] = [("fleet", {**FLEET, "every": EVERY}), ("central", {}), ("start", {})]
@@ -41,7 +42,7 @@ def measure(course: Course, jobs: int, experiment: Experiment) -> dict[str, Any]
     # without a guard: with three others missing too, Krum would have too few
     ways += [{**ADAM, "liar": AWAY, "robot": robot} for robot in course.singled()]
     work += [("fleet", way) for way in ways]
-    every = experiment.side_by_side(_do, work, jobs, "trainings", _begin, course, ground)
+    every = experiment.side_by_side(training, work, jobs, "trainings", begin, course, ground)
     single, fleets = every[3:3 + course.robots], [every[0], *every[3 + course.robots:]]
     return {"course": asdict(course), "start": every[2], "fleet": every[0], "central": every[1], "alone": single,
             "best_alone": max(single, key=lambda one: one["f1"]),
@@ -64,12 +65,8 @@ def rows(fleets: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row = found.setdefault(tuple(kind.values()), {**kind, "lost": []})
         row["lost"].append({"robot": one["robot"] or 0, "f1": fleets[0]["f1"] - one["f1"]})
     for row in found.values():
-        row["f1"] = fleets[0]["f1"] - _mean([one["f1"] for one in row["lost"]])
+        row["f1"] = fleets[0]["f1"] - fmean([one["f1"] for one in row["lost"]])
     return list(found.values())
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -83,7 +80,7 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     def mean(parts: list[Any]) -> Any:
         if isinstance(parts[0], list):
             return [mean(list(one)) for one in zip(*parts)]
-        return _mean(parts)
+        return fmean(parts)
 
     found: dict[str, Any] = {"course": runs[0]["course"], "seeds": [run["course"]["seed"] for run in runs]}
     for what in ("start", "fleet", "central", "best_alone"):
@@ -94,9 +91,9 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
         lost = [one for row in same for one in row["lost"]]
         each = [one["f1"] for one in lost]
         found["strategies"].append({
-            **same[0], "f1": mean([row["f1"] for row in same]), "lost": _mean(each), "lost_least": min(each),
+            **same[0], "f1": mean([row["f1"] for row in same]), "lost": fmean(each), "lost_least": min(each),
             "lost_most": max(each), "lost_by_robot": {
-                str(robot): _mean([one["f1"] for one in lost if one["robot"] == robot])
+                str(robot): fmean([one["f1"] for one in lost if one["robot"] == robot])
                 for robot in sorted({one["robot"] for one in lost})}})
     f1 = found["fleet"]["f1"]
     within = {"central": f1 >= found["central"]["f1"] - CLOSE, "best alone": f1 > found["best_alone"]["f1"]}
@@ -104,24 +101,6 @@ def together(runs: list[dict[str, Any]]) -> dict[str, Any]:
         same, = (one for one in found["strategies"] if one["liar"] == liar and one["guard"] == FLEET["guard"])
         within[liar] = same["lost"] <= CLOSE
     return {**found, "within": within, "runs": runs}
-
-
-_given: list[Any] = []      # course and pictures, in each process
-
-
-def _begin(course: Course, ground: Ground) -> None:
-    _given[:] = course, ground
-
-
-def _do(kind: str, more: dict[str, Any]) -> dict[str, Any]:
-    """One training, in one of the processes."""
-    from experiments import federated_course
-
-    course, ground = _given
-    if kind == "start":
-        return {"steps": 0, **ground.examined(federated_course.shipped())}
-    return {"fleet": federated_course.fleet, "central": federated_course.central, "alone": federated_course.alone
-            }[kind](course, ground, **more)
 
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:

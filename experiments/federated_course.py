@@ -12,7 +12,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from brain_edge.processes.settings import ZENOH
 from brain_eval.bench.experiment import Problem
 from brain_regions.vision import weights
 from brain_training import looks
-from brain_training.federated import Kept, VisionLearner, network_of, weights_of
+from brain_training.federated import Kept, VisionLearner, network_of
+from brain_training.lifelong.examining import together
+from brain_training.lifelong.learning import shipped
+from brain_training.lifelong.memory import joined
 from brain_training.vision import test_on
-from brain_training.vision_data import Clips, Labels, Studio, Way, make_ways
-from brain_training.vision_score import Tally
+from brain_training.vision_data import Clips, Studio, Way, make_ways
 from brain_wire import Session, open_session
 from brain_wire.router import Router, free_port
 
@@ -102,10 +104,7 @@ class Ground:
         for robot, look in enumerate(looks.fleet(course.robots, course.seed)):
             tell(f"pictures of robot {robot + 1} of {course.robots}")
             studio = Studio(course.rooms, course.clips, 1, first_seed=10_000 * course.numbers(robot), look=look)
-            studio.take_all()
-            clips = [studio.take(number) for number in range(len(studio))]
-            found.clips.append(Clips(np.stack([clip.images for clip in clips]), Labels(*(
-                np.stack(parts) for parts in zip(*(clip.labels for clip in clips))))))
+            found.clips.append(studio.take_all())
             every = replace(look, kinds=())
             for ways, first, rooms in ((found.threshold, THRESHOLD_ROOMS, max(1, course.held // 2)),
                                        (found.report, REPORT_ROOMS, course.held)):
@@ -116,60 +115,43 @@ class Ground:
     def examined(self, network: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """F1 in all held-out rooms, and in those that look as each robot's do; one threshold for all."""
         folded = network_of(network).eval()
-        threshold = _together([test_on(folded, ways) for ways in self.threshold]).best_threshold()
+        threshold = together([test_on(folded, ways) for ways in self.threshold]).best_threshold()
         by_robot = [test_on(folded, ways) for ways in self.report]
-        return {"f1": _together(by_robot).at(threshold).f1, "robots": [one.at(threshold).f1 for one in by_robot]}
-
-
-def _together(tallies: Sequence[Tally]) -> Tally:
-    found = Tally()
-    for one in tallies:
-        found.asked += one.asked
-        found.detections += one.detections
-    return found
-
-
-def shipped() -> dict[str, np.ndarray]:
-    """The weights that all begin with."""
-    return weights_of(weights.load()[0])
+        return {"f1": together(by_robot).at(threshold).f1, "robots": [one.at(threshold).f1 for one in by_robot]}
 
 
 def _endless() -> float:
     return float("inf")
 
 
+def honest(clips: Clips, seed: int) -> VisionLearner:
+    """Makes a learner of clips, in an order that follows from the seed."""
+    return VisionLearner(Kept(clips, seed), seed)
+
+
 def alone(course: Course, ground: Ground, robot: int) -> dict[str, Any]:
     """A robot that trains on its own clips only, in as many steps as one of the fleet that never misses a round."""
-    learner = VisionLearner(Kept(ground.clips[robot], course.numbers(robot)), course.numbers(robot))
     steps = course.rounds * course.steps
-    found, _, _ = learner.fit(shipped(), course.adam(steps), _endless)
+    found, _, _ = honest(ground.clips[robot], course.numbers(robot)).fit(shipped(), course.adam(steps), _endless)
     return {"robot": robot + 1, "steps": steps, **ground.examined(found)}
 
 
 def central(course: Course, ground: Ground) -> dict[str, Any]:
     """One training on the clips of all robots, in as many steps as all robots of the fleet took together."""
     steps = course.steps * sum(course.robots - len(course.missing(number)) for number in range(course.rounds))
-    pooled = Clips(np.concatenate([clips.images for clips in ground.clips]), Labels(*(
-        np.concatenate(parts) for parts in zip(*(clips.labels for clips in ground.clips)))))
-    learner = VisionLearner(Kept(pooled, course.seed + CENTRAL), course.seed + CENTRAL)
-    found, _, _ = learner.fit(shipped(), course.adam(steps), _endless)
+    found, _, _ = honest(joined(ground.clips), course.seed + CENTRAL).fit(shipped(), course.adam(steps), _endless)
     return {"steps": steps, **ground.examined(found)}
 
 
-class Flipped(VisionLearner):
+def flipped(clips: Clips, seed: int) -> VisionLearner:
     """A liar that learns that red is green, green blue, and so on."""
-
-    def __init__(self, clips: Clips, seed: int) -> None:
-        color = clips.labels.color
-        lie = np.where(color >= 0, (color + 1) % 4, color).astype(color.dtype)
-        super().__init__(Kept(Clips(clips.images, clips.labels._replace(color=lie)), seed), seed)
+    color = clips.labels.color
+    lie = np.where(color >= 0, (color + 1) % 4, color).astype(color.dtype)
+    return honest(clips._replace(labels=clips.labels._replace(color=lie)), seed)
 
 
 class Scaled(VisionLearner):
     """A liar that sends its change the wrong way, and ten times as large."""
-
-    def __init__(self, clips: Clips, seed: int) -> None:
-        super().__init__(Kept(clips, seed), seed)
 
     def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
@@ -179,7 +161,8 @@ class Scaled(VisionLearner):
                 for name, value in found.items()}, examples, told
 
 
-LIARS: dict[str, Callable[[Clips, int], VisionLearner]] = {"flipped": Flipped, "scaled": Scaled}
+LIARS: dict[str, Callable[[Clips, int], VisionLearner]] = {
+    "flipped": flipped, "scaled": lambda clips, seed: Scaled(Kept(clips, seed), seed)}
 AWAY = "away"
 
 
@@ -217,7 +200,7 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
         for number in range(course.robots):
             seed, clips = course.numbers(number), ground.clips[number]
             lies = liar not in (None, AWAY) and number == robot
-            learner = LIARS[str(liar)](clips, seed) if lies else VisionLearner(Kept(clips, seed), seed)
+            learner = (LIARS[str(liar)] if lies else honest)(clips, seed)
             session = ends.enter_context(open_session(f"tcp/127.0.0.1:{port}", identity=f"robot{number + 1}",
                                                       more=ZENOH))
             members.append(Participant(session, f"robot{number + 1}", "vision", learner, patience=60.0))
@@ -231,7 +214,7 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
                     turned = member.turn()
                     if turned is not Turned.TAKEN:
                         raise Problem(f"robot {other + 1} could not take part in round {number + 1}: "
-                                           f"{turned.value}, {member.why}")
+                                      f"{turned.value}, {member.why}")
                     steps += course.steps
             passed[0] += DEADLINE       # who has not answered by now is not waited for
             rounds.turn()
@@ -246,3 +229,19 @@ def fleet(course: Course, ground: Ground, strategy: str, settings: Mapping[str, 
     return {"strategy": strategy, "settings": dict(settings), "guard": guard or "none",
             "liar": liar or "nobody", "robot": None if liar is None else robot + 1, "steps": steps,
             "f1": last["f1"], "robots": last["robots"], "rounds": found}
+
+
+_given: list[Any] = []      # course and pictures, in each process
+
+
+def begin(course: Course, ground: Ground) -> None:
+    """Takes what is the same for all trainings of a process."""
+    _given[:] = course, ground
+
+
+def training(kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """One training, in one of the processes; ``start``: none."""
+    course, ground = _given
+    if kind == "start":
+        return {"steps": 0, **ground.examined(shipped())}
+    return {"fleet": fleet, "central": central, "alone": alone}[kind](course, ground, **more)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-import subprocess
 import tempfile
 import threading
 import time
@@ -25,7 +24,7 @@ from brain_edge.state.manifests import Resource
 from brain_edge.store import FILE
 from brain_eval.bench.experiment import Experiment, Problem
 from brain_wire.router import free_port
-from experiments.scale import command, ended
+from experiments.processes import beside
 
 GIVE_UP = 300.0     # s without any progress
 AT_ONCE = 20        # orders of one request, at most
@@ -43,15 +42,11 @@ class _Process:
 
     def __init__(self, stack: contextlib.ExitStack, folder: Path, name: str, *words: str) -> None:
         self._stack, self._log, self._words = stack, folder / f"{name}.log", words
-        self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._running = self._stack.enter_context(ended(subprocess.Popen(
-                command("-m", *self._words), stderr=log, start_new_session=True)))
+        self._running = self._stack.enter_context(beside("-m", *self._words, log=self._log))
 
     def kill(self) -> None:
-        assert self._running is not None
         self._running.kill()
         self._running.wait()
         self.start()

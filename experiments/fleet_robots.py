@@ -2,12 +2,10 @@
 """Light robots for ``brain bench fleet-scale``: many edges in a process, each with a session, a database, an outbox.
 
 ``python -m experiments.fleet_robots CLOUD FOLDER NAME...`` runs an edge for each name. They are the edges of
-``brain edge`` but for the brain: what is wanted is done at once. It reads orders as lines of JSON from standard input,
-and answers each with one.
+``brain edge`` but for the brain: what is wanted is done at once. Orders are those of :mod:`experiments.fleet_scale`.
 """
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -20,6 +18,7 @@ from brain_edge.state.desired_state import DesiredState
 from brain_edge.store import Store
 from brain_runtime.run.ending import leave
 from brain_wire.wakeup import Flag
+from experiments.orders import Orders
 
 READY = 300.0       # s until all are where they are wanted
 LOOK = 0.01         # s between two looks
@@ -128,14 +127,14 @@ class Robots:
 
 
 def main(argv: list[str]) -> int:
-    """Runs until standard input ends; returns the exit status."""
-    robots = Robots(argv[0], Path(argv[1]), argv[2:])
+    """Runs until there are no more orders; returns the exit status."""
+    robots, orders = Robots(argv[0], Path(argv[1]), argv[2:]), Orders()
     try:
-        for line in sys.stdin:
+        for order in orders:
             try:
-                print(json.dumps(robots.do(json.loads(line))), flush=True)
+                orders.tell(**robots.do(order))
             except Exception as error:  # whatever it is, who measures is told
-                print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+                orders.tell(error=f"{type(error).__name__}: {error}")
     finally:
         robots.close()
     return 0

@@ -8,10 +8,9 @@ its own; the cloud's is on the disk.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,12 +19,12 @@ from typing import Annotated, Any, Callable, Iterator, Sequence
 import typer
 
 from brain_edge.processes.asking import Asking, NoCloud
-from brain_eval.bench.experiment import Experiment, Problem
-from brain_runtime.command.options import fail
+from brain_eval.bench.experiment import Experiment, Problem, whole_numbers
 from brain_wire.router import free_port
+from experiments.costs import Scheduled, cores, of_process, others, pss
 from experiments.fleet_robots import SENT
-from experiments.scale import command, cores, ended, of_process, others, pss, quantile
-from experiments.scale_nodes import Scheduled
+from experiments.processes import Peer, beside
+from experiments.scale import quantile
 
 EACH = 25           # robots of a process
 READY = 120.0       # s for the cloud to answer
@@ -41,6 +40,10 @@ class FleetScaleProblem(Problem):
     """It cannot be measured; says why."""
 
 
+class _RobotProcess(Peer):
+    problem = FleetScaleProblem
+
+
 class Robots:
     """Processes with robots.
 
@@ -52,22 +55,18 @@ class Robots:
 
     def __init__(self, cloud: str, folder: Path, count: int) -> None:
         self._stack = contextlib.ExitStack()
-        self._processes: list[subprocess.Popen[str]] = []
         self.count = count
         names = [f"robot{number}" for number in range(count)]
-        for first in range(0, count, EACH):
-            process = subprocess.Popen(
-                command("-m", "experiments.fleet_robots", cloud, str(folder), *names[first:first + EACH]), text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-            self._processes.append(self._stack.enter_context(ended(process)))
+        self._processes = [self._stack.enter_context(_RobotProcess("robots", [
+            sys.executable, "-m", "experiments.fleet_robots", cloud, str(folder), *names[first:first + EACH]],
+            folder / "robots.log")) for first in range(0, count, EACH)]
 
     def __enter__(self) -> Robots:
         return self
 
     def __exit__(self, *_: Any) -> None:
         for process in self._processes:     # all at once: each takes a moment
-            with contextlib.suppress(OSError):
-                process.stdin.close()       # type: ignore[union-attr]
+            process.leave()
         self._stack.close()
 
     def do(self, what: str, **more: Any) -> list[dict[str, Any]]:
@@ -76,17 +75,9 @@ class Robots:
         Raises:
             FleetScaleProblem: one has failed.
         """
-        try:
-            for process in self._processes:
-                print(json.dumps({"do": what, **more}), file=process.stdin, flush=True)
-            lines = [process.stdout.readline() for process in self._processes]      # type: ignore[union-attr]
-        except OSError as error:
-            raise FleetScaleProblem(f"robots have ended: {error}") from error
-        found = [json.loads(line) if line else {"error": "robots have ended"} for line in lines]
-        wrong = [one["error"] for one in found if "error" in one]
-        if wrong:
-            raise FleetScaleProblem(wrong[0])
-        return found
+        for process in self._processes:
+            process.say({"do": what, **more})
+        return [process.answer() for process in self._processes]
 
     def totals(self, what: str = "counts", **more: Any) -> dict[str, float]:
         """The sums of what the processes answer."""
@@ -106,9 +97,9 @@ def cloud(folder: Path) -> Iterator[tuple[str, int]]:
         FleetScaleProblem: it does not.
     """
     endpoint = f"tcp/127.0.0.1:{free_port()}"
-    with (folder / "cloud.log").open("w", encoding="utf-8") as log, ended(subprocess.Popen(
-            command("-m", "brain_cloud.processes.run_cloud", "--listen", endpoint, "--folder", str(folder / "cloud")),
-            stderr=log, start_new_session=True)) as process:
+    log = folder / "cloud.log"
+    with beside("-m", "brain_cloud.processes.run_cloud", "--listen", endpoint, "--folder", str(folder / "cloud"),
+                log=log) as process:
         end = time.monotonic() + READY
         while True:
             try:
@@ -118,7 +109,7 @@ def cloud(folder: Path) -> Iterator[tuple[str, int]]:
             except NoCloud as problem:
                 if process.poll() is not None or time.monotonic() > end:
                     raise FleetScaleProblem(f"{problem}; the log of the cloud ends: "
-                                            f"{(folder / 'cloud.log').read_text()[-300:]}") from None
+                                            f"{log.read_text()[-300:]}") from None
         yield endpoint, process.pid
 
 
@@ -215,16 +206,6 @@ def within(sizes: Sequence[dict[str, Any]]) -> bool:
     return all(one["applied_p99"] <= 1.0 for one in sizes)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        found = sorted({int(word) for word in text.split(",")})
-    except ValueError:
-        fail(f"--robots {text[:80]}: give whole numbers with commas between, as 10,50", 2)
-    if not all(1 <= count <= 1000 for count in found):
-        fail(f"--robots {text[:80]}: each from 1 to 1000", 2)
-    return found
-
-
 class FleetScale(Experiment):
     """Measures what grows with the robots of a fleet at one cloud; 1,000 and 10,000 robots from the measured costs.
 
@@ -243,7 +224,8 @@ class FleetScale(Experiment):
         """Measures each size, and calculates larger ones from them."""
         from experiments import fleet_scale_model as model
 
-        sizes = [measure(count, self.status, idle, orders, burst) for count in _numbers(robots)]
+        sizes = [measure(count, self.status, idle, orders, burst)
+                 for count in whole_numbers("--robots", robots, 1, 1000)]
         found: dict[str, Any] = {"sizes": sizes, "busy_machine": any(one["waited"] > 0.2 for one in sizes)}
         if len(sizes) > 1:
             costs = model.fit(sizes)

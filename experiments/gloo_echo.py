@@ -5,18 +5,17 @@
 """
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import sys
 import time
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import torch
 import torch.distributed as dist
 
 from brain_collectives import torch_store
-from brain_runtime.run import end_with_parent
+from experiments.processes import beside
 
 PATIENCE = timedelta(minutes=30)    # that it may rest between two blocks
 FEW = 20        # tensors by which it is told how many go one way in a second
@@ -27,17 +26,14 @@ def _joined(store: dist.Store, rank: int) -> Any:
 
 
 class GlooPing:
-    """Times round trips of bytes, as tensors. A context manager: the other process has ended after it."""
+    """Times round trips of bytes, as tensors.
 
-    def __init__(self) -> None:
-        import os
+    Args:
+        group: of this process and the one that sends back.
+    """
 
-        torch.set_num_threads(1)
-        store = torch_store.serve(timeout=PATIENCE)
-        self._other = subprocess.Popen(
-            [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m", __name__,
-             str(store.port)], stdin=subprocess.DEVNULL)
-        self._store, self._group = store, _joined(store, 0)
+    def __init__(self, group: Any) -> None:
+        self._group = group
 
     def block(self, size: int, count: int) -> list[float]:
         """Round trip times (s) of ``count`` tensors of ``size`` bytes."""
@@ -67,16 +63,21 @@ class GlooPing:
         """For each size."""
         return [self.flow(size, seconds) for size in sizes]
 
-    def __enter__(self) -> GlooPing:
-        return self
+    def leave(self) -> None:
+        """Lets the other process end."""
+        self._group.send([torch.tensor([0, 0, 0])], 1, 0).wait()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-                 ) -> None:
-        if kind is None:
-            self._group.send([torch.tensor([0, 0, 0])], 1, 0).wait()
-        else:
-            self._other.kill()
-        self._other.wait()
+
+@contextlib.contextmanager
+def gloo_ping() -> Iterator[GlooPing]:
+    """Both processes; the other one has ended after it."""
+    torch.set_num_threads(1)
+    store = torch_store.serve(timeout=PATIENCE)
+    with beside("-m", __name__, str(store.port)) as other:
+        side = GlooPing(_joined(store, 0))
+        yield side
+        side.leave()
+        other.wait()
 
 
 def main() -> None:

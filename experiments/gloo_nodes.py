@@ -7,7 +7,7 @@ for a neighbour that is late: the best that such a group can do.
 """
 from __future__ import annotations
 
-import sys
+import os
 import threading
 import time
 from datetime import timedelta
@@ -18,7 +18,8 @@ import torch
 import torch.distributed as dist
 
 from brain_collectives import torch_store
-from experiments.scale_nodes import LAST, READY, SIZE, TURN, Scheduled, main
+from experiments.costs import Scheduled
+from experiments.scale_nodes import LAST, READY, SIZE, TURN, main
 
 PATIENCE = timedelta(seconds=READY)
 
@@ -45,8 +46,6 @@ class GlooNode:
 
     def run(self, seconds: float) -> dict[str, Any]:
         """Says something for so long; as :meth:`experiments.scale_nodes.LightNode.run`."""
-        import os
-
         number, size, period = self._order["number"], self._order["count"], 1.0 / self._order["rate"]
         count = round(seconds / period)
         took: list[int] = []
@@ -76,4 +75,4 @@ class GlooNode:
 
 
 if __name__ == "__main__":
-    sys.exit(main(GlooNode))
+    main(GlooNode)

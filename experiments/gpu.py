@@ -65,12 +65,12 @@ def look(width: int, device: str, seed: int) -> float:
     import torch
 
     from brain_regions.vision.looking import Looking
-    from brain_regions.vision.network import HEIGHT, LAYERS, WIDTH, SpikingVision
+    from brain_regions.vision.network import HEIGHT, WIDTH, SpikingVision
+    from experiments.shards import wide_layers
 
     torch.manual_seed(seed)
-    layers = [y._replace(inputs=y.inputs * (width if k else 1), outputs=y.outputs * width)
-              for k, y in enumerate(LAYERS)]
-    looking, rng, took = Looking(SpikingVision(layers).eval().folded(), device), np.random.default_rng(seed), []
+    looking = Looking(SpikingVision(wide_layers(width)).eval().folded(), device)
+    rng, took = np.random.default_rng(seed), []
     for _ in range(LOOKS):
         picture = rng.integers(0, 255, (HEIGHT, WIDTH, 3), dtype=np.uint8)
         began = time.perf_counter()

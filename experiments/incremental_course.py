@@ -28,10 +28,11 @@ from brain_training.incremental.chooser import Chooser, Chosen
 from brain_training.incremental.comparing import compare, counts, f1, together
 from brain_training.incremental.hearing import TOPICS, Hearing
 from brain_training.incremental.learning import Course, go_on, old_clips
+from brain_training.lifelong.learning import shipped
+from brain_training.lifelong.memory import stacked
 from brain_training.looks import Look
 from brain_training.vision import test_on
 from brain_training.vision_data import Clips, Labels, Way, label_columns, make_ways
-from experiments.federated_course import shipped
 
 WORLD = "brain_training.fleet_demo.dressed_world:DressedWorld"
 DRIVEN_ROOMS = 3_000_000                            # first seed of train; no others of this project begin there
@@ -242,8 +243,7 @@ def ground(plan: Plan, tell: Callable[[str], None]) -> Ground:
 
 def clips_of(pool: Sequence[Sample]) -> Clips:
     """Clips of one picture each."""
-    return Clips(np.stack([one.image for one in pool])[:, None], Labels(*(
-        np.stack(parts)[:, None] for parts in zip(*(one.labels for one in pool)))))
+    return stacked([Clips(one.image[None], Labels(*(part[None] for part in one.labels))) for one in pool])
 
 
 def examined(found: Any, given: Ground) -> dict[str, Any]:

@@ -8,9 +8,10 @@ one is taken for the goal in the end, since it must be looked at for a while bef
 """
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from typing import Annotated, Any, Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -71,18 +72,12 @@ def pair(episode: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def pairs(split: str, seed: int, count: int, jobs: int) -> Iterator[dict[str, dict[str, Any]]]:
-    """:func:`pair` of the first ``count`` episodes of the suite in which something is to be gone to, as they end."""
-    from brain_eval.workers import workers
+def chosen(split: str, seed: int, count: int) -> list[Any]:
+    """The first ``count`` episodes of the suite in which something is to be gone to."""
     from brain_sim.suite import episode
 
-    chosen, number = [], 0
-    while len(chosen) < count:
-        made, number = episode(split, number, seed), number + 1
-        if made.kind in ("go", "avoid"):
-            chosen.append(made)
-    with workers(jobs) as pool:
-        yield from pool.map(pair, chosen)
+    made = (episode(split, number, seed) for number in itertools.count())
+    return list(itertools.islice((one for one in made if one.kind in ("go", "avoid")), count))
 
 
 def summary(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
@@ -117,10 +112,8 @@ class Integration(Experiment):
                 seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 0, jobs: Jobs = 1
                 ) -> dict[str, Any]:
         """Plays pairs of episodes."""
-        found = []
-        for both in pairs(split.value, seed, episodes, jobs):
-            found.append(both)
-            self.log(f"{len(found)} of {episodes} episodes")
+        work = [(one,) for one in chosen(split.value, seed, episodes)]
+        found = self.side_by_side(pair, work, jobs, "episodes")
         return {"split": split.value, "seed": seed, **summary(found), "pairs": found}
 
     def good(self, found: dict[str, Any]) -> bool:

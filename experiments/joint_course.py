@@ -24,9 +24,10 @@ from brain_sim.room import generate_room, split_rng
 from brain_training import looks
 from brain_training.driving import Drive
 from brain_training.federated import Kept, VisionLearner, network_of, weights_of
+from brain_training.lifelong.memory import joined
 from brain_training.looks import Look
 from brain_training.vision import STEPS
-from brain_training.vision_data import Clips, Labels, Studio
+from brain_training.vision_data import Clips, Studio
 from brain_training.vision_score import Tally
 from brain_training.widening import widen
 
@@ -88,12 +89,9 @@ def ways(course: Course, first: int, fleet: Sequence[Look]) -> list[Driven]:
 
 def clips(course: Course) -> Clips:
     """Pictures of all robots' own rooms, to train on."""
-    parts = []
-    for robot, look in enumerate(looks.fleet(course.robots, course.seed)):
-        studio = Studio(course.rooms, course.clips, 1, first_seed=10_000 * (100 * (course.seed + 1) + robot), look=look)
-        parts.append(studio.take_all())
-    return Clips(np.concatenate([part.images for part in parts]), Labels(*(
-        np.concatenate(part) for part in zip(*(part.labels for part in parts)))))
+    return joined([Studio(course.rooms, course.clips, 1, first_seed=10_000 * (100 * (course.seed + 1) + robot),
+                          look=look).take_all()
+                   for robot, look in enumerate(looks.fleet(course.robots, course.seed))])
 
 
 def trained(course: Course, size: str, pictures: Callable[[], Clips], folder: Path | None) -> SpikingVision:

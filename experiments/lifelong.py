@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Mapping, Sequence
 
 import typer
@@ -25,15 +26,15 @@ def summary(course: Course, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     learners = []
     for kind in runs[0]["learners"]:
         each = [one["learners"][kind] for one in runs]
-        matrix = [[_mean(one["matrix"][i][j] for one in each) for j in range(i + 1)]
+        matrix = [[fmean(one["matrix"][i][j] for one in each) for j in range(i + 1)]
                   for i in range(len(each[0]["matrix"]))]
         learners.append({"learner": kind, "name": NAMES[kind], "matrix": matrix,
                          "first": [row[number] for number, row in enumerate(matrix)],
-                         "end": matrix[-1], **{key: _mean(one[key] for one in each)
+                         "end": matrix[-1], **{key: fmean(one[key] for one in each)
                                                for key in ("last", "backward", "forgetting")},
                          "seeds": [one["forgetting"] for one in each]})
-    others = [{"learner": key, "name": name, "end": [_mean(values) for values in zip(*(one[key] for one in runs))],
-               "last": _mean(value for one in runs for value in one[key])}
+    others = [{"learner": key, "name": name, "end": [fmean(values) for values in zip(*(one[key] for one in runs))],
+               "last": fmean(value for one in runs for value in one[key])}
               for key, name in (("start", "nothing; the weights that ship"), ("single", "each site alone, from them"),
                                 ("joint", "one network on the pictures of all"))]
     sites = []
@@ -47,11 +48,6 @@ def summary(course: Course, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"course": asdict(course), "sites": list(runs[0]["tasks"]), "learners": learners, "others": others,
             "allocation": sites, "runs": list(runs),
             "within": {"library": by["library"]["forgetting"] <= MOST, "naive": by["naive"]["forgetting"] >= NAIVE}}
-
-
-def _mean(values: Any) -> float:
-    found = list(values)
-    return sum(found) / len(found)
 
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from statistics import median
-from typing import Annotated, Any, Iterator
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,7 +18,6 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs
 from brain_eval.episodes import SETTLE, text_message
 from brain_eval.lockstep import lockstep_parts
-from brain_eval.workers import workers
 from brain_runtime.contract.ablation import NONE
 from brain_runtime.command.options import fail
 from brain_runtime.hosts.local import LocalHost
@@ -122,21 +121,6 @@ def difference(pairs: list[dict[str, Any]]) -> dict[str, float]:
             "blank": float(np.mean([p["blank"] for p in pairs]))}
 
 
-def run(what: str, split: str, seed: int, count: int, jobs: int) -> Iterator[Any]:
-    """Results of ``hidden`` in ``count`` rooms, or of ``restored`` until there are ``count`` pairs, as they come."""
-    work = {"hidden": hidden, "restored": restored}[what]
-    left, number = count, 0
-    with workers(jobs) as pool:
-        while left > 0:
-            batch = [pool.submit(work, split, seed * 10_000 + number + k) for k in range(min(2 * jobs, left))]
-            number += len(batch)
-            for future in batch:
-                result = future.result()
-                if result is not None:
-                    left -= 1
-                    yield result
-
-
 def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
     regions, parameters, critical = lockstep_parts(split, seed, ablation or NONE, keep)
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
@@ -204,13 +188,17 @@ class Memory(Experiment):
         """Takes both; see :func:`hidden` and :func:`restored`."""
         if not (rooms or pairs):
             fail("--rooms 0 and --pairs 0 leave nothing to measure", 2)
-        errors, times = [], []
-        for found in run("hidden", split.value, seed, rooms, jobs):
-            errors += found
-            self.log(f"hidden: {len(errors)} objects")
-        for found in run("restored", split.value, seed, pairs, jobs):
-            times.append(found)
-            self.log(f"restored: {len(times)} of {pairs} pairs")
+
+        def played(work: Any, first: int, count: int) -> list[Any]:
+            items = [(split.value, seed * 10_000 + first + number) for number in range(count)]
+            return self.side_by_side(work, items, jobs, f"rooms, {work.__name__}")
+
+        errors = [error for found in played(hidden, 0, rooms) for error in found]
+        times: list[dict[str, Any]] = []
+        tried = 0
+        while (left := pairs - len(times)) > 0:     # not every room serves
+            times += [found for found in played(restored, tried, left) if found is not None]
+            tried += left
         report: dict[str, Any] = {"split": split.value, "seed": seed, "objects": len(errors), "hidden": errors,
                                   "restored": times}
         if errors:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps one library's LIF neurons as standard input tells it, and times them; see :mod:`experiments.neurons`.
+"""Steps one library's LIF neurons as it is ordered, and times them; see :mod:`experiments.neurons`.
 
 It runs as a script in the library's own environment, in which the brain is not installed. So it imports nothing of it
-but for the brain's own neurons, and the libraries by name. Orders and answers are lines of JSON.
+but for the brain's own neurons, and the libraries by name, as ``orders.py``, which is beside it.
 
 Each maker below gets charges ``x`` [micro-steps, batch, neurons], or spikes and the ``weight`` [neurons, inputs] that
 makes charges of them, and returns a function that integrates all micro-steps once more and returns the spikes.
@@ -10,7 +10,6 @@ makes charges of them, and returns a function that integrates all micro-steps on
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import os
 import statistics
@@ -139,16 +138,14 @@ def measure(make, order):
 
 
 def main():
+    orders = importlib.import_module("orders").Orders()
     make = MAKERS[sys.argv[1]]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(sys.argv[2])})
-    told = os.dup(1)
-    os.dup2(2, 1)           # what a library prints is no answer
-    with os.fdopen(told, "w", buffering=1) as answers:
-        importlib.import_module("torch").set_num_threads(1)
-        answers.write("ready\n")
-        for line in sys.stdin:
-            answers.write(json.dumps(measure(make, json.loads(line))) + "\n")
+    importlib.import_module("torch").set_num_threads(1)
+    orders.tell(ready=True)
+    for order in orders:
+        orders.tell(**measure(make, order))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ noisy machine is as noisy for all; a figure is the median over rounds of medians
 """
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment
 from experiments.other_libraries import LIBRARIES, NotThere, environment, known
+from experiments.processes import NO_PATHS, Peer
 
 OURS = {"brain_numpy": "ours, NumPy", "brain_torch": "ours, torch"}
 SECONDS = 0.06          # of a turn
@@ -52,19 +51,14 @@ CASES = (
 )
 
 
-class Worker:
+class Worker(Peer):
     """A process that steps one library's neurons on one core."""
 
+    problem = NotThere
+
     def __init__(self, maker: str, python: str, core: int, log: Path) -> None:
-        self.maker, self.log = maker, log
-        environment = dict(os.environ)
-        if maker in OURS:
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        else:
-            environment.pop("PYTHONPATH", None)
-        with log.open("w", encoding="utf-8") as errors:
-            self.process = subprocess.Popen([python, str(WORKER), maker, str(core)], stdin=subprocess.PIPE, text=True,
-                                            stdout=subprocess.PIPE, stderr=errors, env=environment, bufsize=1)
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if maker in OURS else NO_PATHS
+        super().__init__(maker, [python, str(WORKER), maker, str(core)], log, paths)
         self._ready = False
 
     def turn(self, case: Case, seconds: float) -> dict[str, float]:
@@ -74,9 +68,7 @@ class Worker:
             NotThere: the process ended.
         """
         self.ready()
-        self.process.stdin.write(json.dumps({**case._asdict(), "seconds": seconds}) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self._answer())
+        return self.ask(**case._asdict(), seconds=seconds)
 
     def ready(self) -> None:
         """Waits until it has loaded its library.
@@ -85,22 +77,8 @@ class Worker:
             NotThere: the process ended.
         """
         if not self._ready:
-            self._answer()
+            self.answer()
             self._ready = True
-
-    def _answer(self) -> str:
-        line = self.process.stdout.readline()
-        if not line:
-            self.process.wait()
-            told = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise NotThere(f"{self.maker} ended: {told[-1] if told else 'it said nothing'}")
-        return line
-
-    def close(self) -> None:
-        """Ends the process."""
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 def measure(rounds: int, *, only: tuple[str, ...] = tuple(LIBRARIES), folder: Path | None = None,

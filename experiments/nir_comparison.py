@@ -2,8 +2,6 @@
 """The network of vision, written as NIR, run by other libraries: how many spikes differ from ours, and the answer."""
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Callable, Iterator, NamedTuple
@@ -14,6 +12,7 @@ import typer
 from brain_eval.bench.experiment import Experiment
 from brain_training import nir_files
 from experiments.other_libraries import LIBRARIES, NotThere, environment, known
+from experiments.processes import NO_PATHS, finished
 
 STEPS = 10              # micro-steps for each picture
 TURN = 0.2              # rad between two pictures
@@ -108,9 +107,8 @@ def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None =
                 python = environment(way.library, folder)
                 file = Path(name) / f"{way.reader}.nir"
                 nir_files.write(file, circuit, way.reader)
-                clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-                done = subprocess.run([python, WORKER, way.maker, way.reset, file, inputs, outputs], env=clean,
-                                      capture_output=True, text=True, timeout=PATIENCE)
+                done = finished(*map(str, (python, WORKER, way.maker, way.reset, file, inputs, outputs)),
+                                patience=PATIENCE, environment=NO_PATHS)
                 if done.returncode:
                     raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
             except NotThere as error:

@@ -6,11 +6,12 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Sequence
 
 import typer
 
 from brain_eval.bench.experiment import Experiment, alone
+from experiments.costs import core_time, pss
 
 READY = 240.0       # s after which it counts as not coming up
 OTHERS = ("router", "world", "camera")      # what is no region of the brain
@@ -37,30 +38,27 @@ def at_work(folder: Path, *, one_process: bool, seconds: float, seed: int, endpo
         things = [f"find the {o.color} {o.shape}" for o in generate_room("val", seed).objects]
         supervisor, ear = stage.supervised.supervisor, stage.supervised.ear
         pids = [supervisor.pid(name) for name in supervisor.names if name not in OTHERS]
-        began, before = time.monotonic(), sum(map(_worked, pids))
+        began, before = time.monotonic(), _worked(pids)
         for thing in things:
             stage.speaker.say(thing)
             stage.settle(seconds / len(things))
         took = time.monotonic() - began
         assert ear is not None, "it is started"
         return {"one_process": one_process, "ready_after": stage.ready_after, "latency": ear.latency.report(),
-                "processes": len(pids), "cores": round((sum(map(_worked, pids)) - before) / took, 2),
-                "pss_mb": round(sum(_memory(pid, "Pss") for pid in pids), 1),
-                "rss_mb": round(sum(_memory(pid, "Rss") for pid in pids), 1)}
+                "processes": len(pids), "cores": round((_worked(pids) - before) / took, 2),
+                "pss_mb": _memory(pids, "Pss"),
+                "rss_mb": _memory(pids, "Rss")}
     finally:
         stage.close()
 
 
-def _worked(process: int | None) -> float:
-    """Processor time of a process so far (s)."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _worked(pids: Sequence[Any]) -> float:
+    return sum(core_time(pid) or 0.0 for pid in pids)
 
 
-def _memory(process: int | None, kind: str) -> float:
-    """Memory of a process (MB): ``Pss`` or ``Rss``."""
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{kind}:"))
+def _memory(pids: Sequence[Any], kind: str) -> float:
+    """Of all together (MB)."""
+    return round(sum(pss(pid, kind) for pid in pids) / 2**20, 1)
 
 
 class OneProcess(Experiment):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from brain_eval.bench.experiment import Problem
 from brain_runtime.command.options import fail
+from experiments.processes import NO_PATHS, finished
 
 PATIENCE = 600.0        # s for pip
 NIR = ("nir==1.0.8", "nirtorch==2.6", "h5py==3.16.0")
@@ -94,9 +95,7 @@ def _borrowed() -> list[Path]:
 
 
 def _run(*command: str) -> None:
-    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-    subprocess.run(command, check=True, env=clean, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                   timeout=PATIENCE)
+    finished(*command, patience=PATIENCE, environment=NO_PATHS).check_returncode()
 
 
 def _reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from brain_cloud.placement.tiers import ROBOT, Tiers
 from brain_runtime.graph.resolved import Resolved
@@ -27,6 +27,7 @@ from brain_wire.qos import STREAM
 from brain_wire.router import free_port
 from brain_wire.session import OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
+from experiments.processes import variable
 from experiments.slow_relay import command as relay_command
 
 READY = 120.0           # s until the robot is under control, at most
@@ -70,9 +71,8 @@ class PlacedBrain:
                 (folder / tier).mkdir(parents=True)
                 children += region_children(replace(resolved, regions=here), seed=0, folder=folder / tier,
                                             state_dir=folder / "state", router=_endpoint(ports[tier]))
-            shared = os.environ.get(OVERRIDE_VARIABLE)
-            self._stack.callback(_restore, shared)
-            os.environ[OVERRIDE_VARIABLE] = ";".join(filter(None, (shared, f"{ENABLED}=false")))
+            settings = filter(None, (os.environ.get(OVERRIDE_VARIABLE), f"{ENABLED}=false"))
+            self._stack.enter_context(variable(OVERRIDE_VARIABLE, ";".join(settings)))
             self.supervised = SupervisedBrain(children, folder / "logs", _endpoint(ports[ROBOT]), domain=domain)
             self._stack.callback(self.supervised.stop)
             self.supervised.start()
@@ -91,11 +91,12 @@ class PlacedBrain:
             self._speaker.say(next(self._sentences))
         self._ended = any(status.state in ENDED for status in self._speaker.hear())
 
-    def settle(self, seconds: float) -> None:
-        """Goes on for a while."""
+    def settle(self, seconds: float, more: Callable[[], None] = lambda: None) -> None:
+        """Goes on for a while, and does ``more`` in each round."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.round()
+            more()
 
     def close(self) -> None:
         """Ends all processes."""
@@ -110,13 +111,6 @@ def _router(name: str, port: int, towards: int | None = None) -> Workload:
 
 def _endpoint(port: int) -> str:
     return f"tcp/127.0.0.1:{port}"
-
-
-def _restore(value: str | None) -> None:
-    if value is None:
-        os.environ.pop(OVERRIDE_VARIABLE, None)
-    else:
-        os.environ[OVERRIDE_VARIABLE] = value
 
 
 class Decisions:

@@ -76,7 +76,7 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
 
             costs = None if look is None else look(brain.supervised.node, round_)
             if look is None:
-                _for(seconds, round_)
+                brain.settle(seconds, decisions.take)
             restarts = sum(brain.supervised.supervisor.restarts(child) for child in brain.supervised.supervisor.names)
             return {**_told(decisions.times, plan), "first": brain.supervised.ear.latency.report()["p50"],
                     "restarts": restarts}, costs
@@ -116,14 +116,6 @@ def _line(row: Mapping[str, Any]) -> str:
     ms = {key: f"{1e3 * row[key]:.1f} ms" for key in ("alone", "alone_rehearsed", "predicted", "measured")}
     return (f"{row['what']}: predicted {ms['predicted']}, measured {ms['measured']} ({row['n']} pictures): "
             f"{row['off']:+.1%}; on one tier {ms['alone']}, rehearsed {ms['alone_rehearsed']}; load {row['load']:.1f}")
-
-
-def _for(seconds: float, round_: Any) -> None:
-    import time
-
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        round_()
 
 
 def _told(times: list[float], plan: Mapping[str, Any]) -> dict[str, Any]:

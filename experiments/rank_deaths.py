@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of a group that are killed: after how long each survivor knows, whom it names, and when they go on.
 
-As a script it is one rank, which calls one collective again and again: ``python -m experiments.rank_deaths ORDER``.
+As a script it is one rank, which calls the collective that it is ordered to again and again.
 """
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime.run import end_with_parent
+from experiments.orders import Orders
+from experiments.processes import Peer
 
 RANKS = 3
 COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -50,64 +50,38 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
                    "survivors": _one(backend, collective, victim, wait, ranks, Path(folder))}
 
 
+class _Rank(Peer):
+    problem = DeathsProblem
+
+
 def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
     from brain_collectives import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
     store = torch_store.serve()
-    logs = [folder / f"{rank}.log" for rank in range(ranks)]
-    processes = []
-    try:
-        for rank, log in enumerate(logs):
-            words = json.dumps({"backend": backend, "collective": collective, "rank": rank, "ranks": ranks,
-                                "port": store.port, "folder": str(folder)})
-            with log.open("wb") as file:
-                processes.append(subprocess.Popen(
-                    [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, "-m",
-                     __name__, words], stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}))
-        _wait_for([folder / f"{rank}.calling" for rank in range(ranks)], processes, logs)
+    with ExitStack() as stack:
+        group = [stack.enter_context(_Rank(
+            f"rank {rank} of {backend}", [sys.executable, "-m", __name__], folder / f"{rank}.log",
+            {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}, PATIENCE))
+            for rank in range(ranks)]
+        for rank, process in enumerate(group):
+            process.say({"backend": backend, "collective": collective, "rank": rank, "ranks": ranks,
+                         "port": store.port})
+        try:
+            for process in group:
+                process.answer()
+        except DeathsProblem as why:
+            raise DeathsProblem(f"before all were there: {why}") from why
         time.sleep(wait)
-        processes[victim].kill()
+        group[victim].kill()
         killed = time.monotonic()
         rest = [rank for rank in range(ranks) if rank != victim]
-        for rank in rest:
-            try:
-                processes[rank].wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                raise DeathsProblem(f"rank {rank} of {backend} did not end within {PATIENCE:g} s after rank {victim} "
-                                    f"was killed in {collective}: {_said(logs[rank])}") from None
-        return [_survivor(folder / f"{rank}.json", killed, rank, logs[rank]) for rank in rest]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def _wait_for(files: Sequence[Path], processes: Sequence[subprocess.Popen], logs: Sequence[Path]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not all(file.exists() for file in files):
-        for rank, process in enumerate(processes):
-            if process.poll() is not None:
-                raise DeathsProblem(f"rank {rank} ended with {process.returncode} before all were there: "
-                                    f"{_said(logs[rank])}")
-        if time.monotonic() > end:
-            missing = [rank for rank, file in enumerate(files) if not file.exists()]
-            raise DeathsProblem(f"ranks {missing} did not come within {PATIENCE:g} s: {_said(logs[missing[0]])}")
-        time.sleep(0.02)
-
-
-def _said(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[-1].strip() if lines else "it wrote nothing"
-
-
-def _survivor(path: Path, killed: float, rank: int, log: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise DeathsProblem(f"rank {rank} ended and did not tell what it saw: {_said(log)}")
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return {"rank": rank, "named": found["named"], "words": found["words"], "seen": found["saw"] - killed,
-            "on": None if found["on"] is None else found["on"] - killed}
+        try:
+            saw = [group[rank].answer() for rank in rest]
+        except DeathsProblem as why:
+            raise DeathsProblem(f"after rank {victim} was killed in {collective}: {why}") from why
+    return [{"rank": rank, "named": one["named"], "words": one["words"], "seen": one["saw"] - killed,
+             "on": None if one["on"] is None else one["on"] - killed} for rank, one in zip(rest, saw)]
 
 
 def told(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -134,14 +108,15 @@ def _middle_and_most(ordered: Sequence[float]) -> dict[str, float]:
 
 def main() -> None:
     """One rank: calls its collective until that fails, and tells when that was and what came after."""
-    order = json.loads(sys.argv[1])
+    given = Orders()
+    order = next(iter(given))
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     if order["backend"] == "zenoh":
         import brain_collectives
-    rank, ranks, folder = order["rank"], order["ranks"], Path(order["folder"])
+    rank, ranks = order["rank"], order["ranks"]
     store = dist.TCPStore("127.0.0.1", order["port"], is_master=False)
     dist.init_process_group(order["backend"], store=store, rank=rank, world_size=ranks,
                             timeout=timedelta(seconds=TIMEOUT))
@@ -155,7 +130,7 @@ def main() -> None:
     call = calls[order["collective"]]
     call()
     dist.barrier()
-    (folder / f"{rank}.calling").touch()
+    given.tell(calling=rank)
     named: list[int] = []
     on = None
     try:
@@ -173,9 +148,7 @@ def main() -> None:
         if mine.item() != ranks - len(named):
             raise RuntimeError(f"a sum over {ranks - len(named)} survivors came to {mine.item():g}")
         dist.destroy_process_group()    # who leaves without that may take its last messages along
-    part = folder / f"{rank}.part"
-    part.write_text(json.dumps({"saw": saw, "named": named, "words": words, "on": on}), encoding="utf-8")
-    part.rename(folder / f"{rank}.json")
+    given.tell(saw=saw, named=named, words=words, on=on)
     sys.stdout.flush()
     os._exit(0)     # what a broken group of gloo leaves may not let a process end
 

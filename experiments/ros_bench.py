@@ -10,11 +10,13 @@ another: left to the scheduler, where it puts them makes more difference than wh
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -29,10 +31,14 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from brain_eval.bench.wire import LOST, Comparison
 from brain_regions.brainstem import Brainstem
 from brain_runtime import FEATURE, In, Out, Region
-from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
+from brain_runtime.contract import heartbeat as beat
+from brain_runtime.graph import RegionSpec
+from brain_runtime.hosts import diagnostics
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
-from experiments import ros_memory
+from experiments import ros_bare_node
+from experiments.costs import core_time, pss
+from experiments.processes import beside
 
 IMAGE, STRING = "sensor_msgs/msg/Image", "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}     # of the picture in the message
@@ -40,12 +46,16 @@ SIDES = ("bare", "typed", "host")
 QUALITY = profile(FEATURE)
 WARM_UP = 10            # the first ones of each block do not count
 READY = 60.0            # s for a process to answer
-END = 5.0               # s for a process to end
 TICKS = FEATURE.with_depth(100)
 TICK = 1 / Brainstem.rate
 TOLD = 25               # ticks in one message
 MORE_P95 = 8e-3         # s that a region may add to p95 of a round trip
 IDLE = 0.03             # of a core, that an idle region may take
+REGIONS = {"brainstem": "brain_regions.brainstem:Brainstem", "goals": "brain_regions.goals:Goals",
+           "place": "brain_regions.place:Place"}
+"""Those of the default graph that need no torch: their memory is measured."""
+MORE_MEMORY = 15e6      # bytes that such a region may take beyond the bare node
+SETTLE_MEMORY = 3.0     # s after all run
 SETTLE = 2.0            # s after the last traffic, or after the load began, that do not count
 
 
@@ -154,49 +164,36 @@ class Client:
 
 
 class Processes:
-    """The processes of a measurement. They end with this one, whatever happens to it."""
+    """The processes of a measurement by name, which write to one log. They end with this one, however it ends."""
 
     def __init__(self, log: Path) -> None:
-        self._log = open(log, "ab")
-        self._children: dict[str, subprocess.Popen] = {}
+        self._log = log
+        self._children: dict[str, tuple[subprocess.Popen, contextlib.ExitStack]] = {}
 
-    def start(self, name: str, *command: str) -> None:
-        """Starts ``python <command>``."""
-        self._children[name] = subprocess.Popen(
-            [sys.executable, END_WITH_PARENT, str(os.getpid()), sys.executable, *command], stdin=subprocess.DEVNULL,
-            stdout=self._log, stderr=self._log)
+    def start(self, name: str, *words: str) -> None:
+        """Starts ``python <words>``."""
+        exits = contextlib.ExitStack()
+        self._children[name] = exits.enter_context(beside(*words, log=self._log)), exits
 
-    def region(self, name: str, cls: type) -> None:
-        """Starts a region of this module on RosHost."""
-        self.start(name, "-m", "brain_runtime.ros_process", "--class", f"experiments.ros_bench:{cls.__name__}",
-                   "--name", name)
+    def region(self, name: str, cls: str) -> None:
+        """Starts a region on RosHost."""
+        self.start(name, "-m", "brain_runtime.ros_process", "--class", cls, "--name", name)
 
     def pid(self, name: str) -> int:
         """Number of a process."""
-        return self._children[name].pid
+        return self._children[name][0].pid
 
     def cpu(self, name: str) -> float:
         """Processor time that a process has taken so far (s)."""
-        fields = Path(f"/proc/{self.pid(name)}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return core_time(self.pid(name)) or 0.0
 
     def end(self, *names: str) -> None:
         """Ends processes, all where none is named."""
         children = [self._children.pop(name) for name in names or list(self._children)]
-        for child in children:
-            child.send_signal(signal.SIGTERM)
-        until = time.monotonic() + END
-        for child in children:
-            try:
-                child.wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-
-    def close(self) -> None:
-        """Ends all."""
-        self.end()
-        self._log.close()
+        for child, _ in children:
+            child.terminate()
+        for _, exits in children:
+            exits.close()
 
 
 @contextlib.contextmanager
@@ -231,11 +228,10 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
 
     Returns:
         ``rmw``; ``round_trips``: a :class:`Comparison` for each size; ``typed``: by size p50 and p99 (s) of the typed
-        echo; ``p95``: by size that of the ``bare`` echo and of the region (``host``, s); ``memory``: see
-        :func:`experiments.ros_memory.measure`; ``idle``: share of a core; ``jitter``: for the ``brainstem``, and for
-        a process beside it that only sleeps
-        (``sleep``), ``n`` and, in s, p50, p99 and p99.9 of by how much two ticks were nearer or farther than they
-        should be; ``within``: which bounds are kept.
+        echo; ``p95``: by size that of the ``bare`` echo and of the region (``host``, s); ``memory``: by region PSS
+        (bytes) of a ``bare`` node with its topics and of its own (``host``); ``idle``: share of a core; ``jitter``: for
+        the ``brainstem``, and for a process beside it that only sleeps (``sleep``), ``n`` and, in s, p50, p99 and p99.9
+        of by how much two ticks were nearer or farther than they should be; ``within``: which bounds are kept.
 
     Raises:
         TimeoutError: one of the processes does not answer.
@@ -249,7 +245,7 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
                 _keep_to(theirs)
                 processes.start("bare", "-m", __name__, "bare")
                 processes.start("typed", "-m", __name__, "typed")
-                processes.region("host", Echo)
+                processes.region("host", "experiments.ros_bench:Echo")
                 _keep_to(ours)
                 for side in SIDES:
                     _wait_for(lambda: client.answers(side), f"the {side} echo")     # noqa: B023 - called at once
@@ -262,18 +258,18 @@ def measure(folder: Path, *, blocks: int, count: int, idle: float, ticks: float,
             share = (processes.cpu("host") - before) / (time.monotonic() - since)
             processes.end()
             tell("memory")
-            memory = ros_memory.measure(node, executor, processes)
+            memory = _memory(node, executor, processes)
             tell("the brainstem's tick, all cores busy")
             jitter = _jitter(node, executor, processes, ticks, folder / "sleep")
     finally:
-        processes.close()
+        processes.end()
     large = comparisons[-1]
     return {"rmw": get_rmw_implementation_identifier(), "round_trips": [c.to_dict() for c in comparisons],
             "typed": typed, "p95": p95, "memory": memory, "idle": share, "jitter": jitter,
             "within": {"round trips": all(c.more <= c.allowed for c in comparisons),
                        f"{large.size}, typed": large.host_p50 <= typed[large.size]["p50"], "idle": share <= IDLE,
                        "p95": all(side["host"] - side["bare"] <= MORE_P95 for side in p95.values()),
-                       "memory": all(side["host"] - side["bare"] <= ros_memory.MORE for side in memory.values())}}
+                       "memory": all(side["host"] - side["bare"] <= MORE_MEMORY for side in memory.values())}}
 
 
 def _round_trips(client: Client, blocks: int, count: int, tell: Callable[[str], None]
@@ -295,6 +291,44 @@ def _round_trips(client: Client, blocks: int, count: int, tell: Callable[[str], 
     return found, typed, p95
 
 
+def _memory(node: Node, executor: SingleThreadedExecutor, processes: Processes) -> dict[str, dict[str, float]]:
+    """PSS (bytes) by region. Pages that several processes share count for each in parts, so all run at one time."""
+    active: set[str] = set()
+
+    def heard(data: bytes) -> None:
+        told = messages.decode(data, beat.TYPE)
+        if told.state == beat.ACTIVE:
+            active.add(told.name.removeprefix("/"))
+
+    subscription = node.create_subscription(interface(beat.TYPE), beat.PORT.topic, heard,
+                                            profile(beat.PORT.qos.with_depth(100)), raw=True)
+    for name, cls in REGIONS.items():
+        processes.start(f"{name}_bare", ros_bare_node.__file__, f"{name}_bare", json.dumps(_ports(cls)))
+        processes.region(name, cls)
+
+    def running() -> bool:
+        executor.spin_once(0.1)
+        there = set(node.get_node_names())
+        return active >= REGIONS.keys() and all(f"{name}_bare" in there for name in REGIONS)
+
+    _wait_for(running, "of the regions and the bare nodes beside them one")
+    node.destroy_subscription(subscription)
+    time.sleep(SETTLE_MEMORY)
+    found = {name: {"bare": float(pss(processes.pid(f"{name}_bare"))), "host": float(pss(processes.pid(name)))}
+             for name in REGIONS}
+    processes.end(*(process for name in REGIONS for process in (name, f"{name}_bare")))
+    return found
+
+
+def _ports(cls: str) -> list[tuple[str, str, str]]:
+    """The topics of a region's node, its signs of life too, as far as their packages are installed."""
+    region = RegionSpec("region", cls).load()
+    ports = [*(("in", port.type, port.topic) for port in region.inputs().values()),
+             *(("out", port.type, port.topic) for port in region.outputs().values()),
+             ("out", beat.TYPE, beat.PORT.topic), ("out", diagnostics.TYPE, diagnostics.TOPIC)]
+    return [port for port in ports if find_spec(port[1].partition("/")[0])]
+
+
 def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, seconds: float, slept: Path
             ) -> dict[str, dict[str, float]]:
     told: list[float] = []
@@ -303,7 +337,7 @@ def _jitter(node: Node, executor: SingleThreadedExecutor, processes: Processes, 
         told.extend(map(float, messages.decode(data, STRING).data.split()))
 
     node.create_subscription(interface(STRING), "bench/ticks", arrived, profile(TICKS), raw=True)
-    processes.region("brainstem", TimedBrainstem)
+    processes.region("brainstem", "experiments.ros_bench:TimedBrainstem")
 
     def ticking() -> bool:
         executor.spin_once(0.1)

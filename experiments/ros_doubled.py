@@ -16,9 +16,6 @@ from brain_wire import messages
 from experiments.ros_bench import QUALITY, Processes, _node, _wait_for
 
 KIND = "std_msgs/msg/Float32"
-COMMANDS = {"region": ("-m", "brain_runtime.ros_process", "--class", "experiments.doubler_region:Doubler", "--name",
-                       "doubler"),
-            "bare": (str(Path(__file__).with_name("ros_doubler.py")),)}
 
 
 def main(which: str) -> None:
@@ -31,7 +28,10 @@ def main(which: str) -> None:
                 publisher = node.create_publisher(interface(KIND), "bench/number", QUALITY)
                 node.create_subscription(interface(KIND), "bench/doubled",
                                          lambda data: heard.append(messages.decode(data, KIND).data), QUALITY, raw=True)
-                processes.start(which, *COMMANDS[which])
+                if which == "region":
+                    processes.region("doubler", "experiments.doubler_region:Doubler")
+                else:
+                    processes.start(which, str(Path(__file__).with_name("ros_doubler.py")))
 
                 def answered() -> bool:
                     publisher.publish(bytes(messages.encode(messages.make(KIND, data=21.0))))
@@ -39,7 +39,7 @@ def main(which: str) -> None:
                     return bool(heard)
                 _wait_for(answered, which)
         finally:
-            processes.close()
+            processes.end()
     print("doubled", heard[0], flush=True)
 
 

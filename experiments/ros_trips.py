@@ -1,107 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
 """RosHost's side of ``brain bench backends``, in a Python that has rclpy: ``python -m experiments.ros_trips``.
 
-It runs the same regions as the other hosts do, and takes its orders as :mod:`experiments.outside_peer` writes them.
+It runs the same regions as the other hosts do, and takes orders.
 """
 from __future__ import annotations
 
-import itertools
-import json
-import os
-import socket
 import tempfile
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
-from brain_eval.bench.wire import PINGING, TYPE
+from brain_eval.bench.wire import PINGING, TYPE, RegionBlocks
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
-from experiments.backend_flood import FLOODING
+from experiments.backend_flood import FLOODING, RegionFlow, region_flows
+from experiments.orders import Orders
 from experiments.ros_bench import Processes, _node, _wait_for
 
-ANSWER = 60.0       # s for a block
 
-
-class Asked:
-    """Asks regions by one topic, and hears what they tell on another.
+class Topics:
+    """A topic to publish on and one to hear, over rclpy, as those of a node of :mod:`brain_wire` are used.
 
     Args:
         node, executor: of rclpy.
-        ask, told: topics.
+        said, heard: topics.
     """
 
-    def __init__(self, node: Any, executor: Any, ask: str, told: str) -> None:
-        self._executor, self._ids, self._answers = executor, itertools.count(1), []     # type: ignore[var-annotated]
-        self._publisher = node.create_publisher(interface(TYPE), ask, profile(FEATURE))
-        node.create_subscription(interface(TYPE), told, self._heard, profile(LATCHED), raw=True)
+    def __init__(self, node: Any, executor: Any, said: str, heard: str) -> None:
+        self._executor, self._heard = executor, []      # type: ignore[var-annotated]
+        self._publisher = node.create_publisher(interface(TYPE), said, profile(FEATURE))
+        node.create_subscription(interface(TYPE), heard, self._heard.append, profile(LATCHED), raw=True)
 
-    def _heard(self, data: bytes) -> None:
-        self._answers.append(json.loads(messages.decode(data, TYPE).data))
+    def publish(self, message: Any) -> None:
+        """Publishes a message."""
+        self._publisher.publish(bytes(messages.encode(message)))
 
-    def ask(self, patience: float = ANSWER, **order: Any) -> dict[str, Any]:
-        """Their answer to an order; empty: there was none."""
-        number = next(self._ids)
-        data = json.dumps({"id": number, **order})
-        self._publisher.publish(bytes(messages.encode(messages.make(TYPE, data=data))))
-        until = time.monotonic() + patience
-        while (left := until - time.monotonic()) > 0:
-            self._executor.spin_once(left)
-            while self._answers:
-                told = self._answers.pop()
-                if told["id"] == number:
-                    return told
-        return {}
-
-
-def _start(processes: Processes, classes: dict[str, str]) -> None:
-    for name, cls in classes.items():
-        processes.start(name, "-m", "brain_runtime.ros_process", "--class", cls, "--name", name)
+    def wait(self, seconds: float) -> list[Any]:
+        """Returns the messages that have come, after at most so long."""
+        self._executor.spin_once(seconds)
+        come = [SimpleNamespace(data=data) for data in self._heard]
+        self._heard.clear()
+        return come
 
 
 def _flows(node: Any, executor: Any, processes: Processes, order: dict[str, Any]) -> list[dict[str, Any]]:
     """Measures one-way throughput between regions started for it: the one that floods takes a core while it rests."""
-    asked = Asked(node, executor, "bench/flow", "bench/counted")
-    _start(processes, FLOODING)
+    topics = Topics(node, executor, "bench/flow", "bench/counted")
+    for name, cls in FLOODING.items():
+        processes.region(name, cls)
     try:
-        _wait_for(lambda: asked.ask(2.0, size=64, seconds=0.05).get("n", 0) > 0, "the region that counts")
-        none = {"sent": 0, "n": 0, "took": 0.0}
-        return [{**none, **asked.ask(size=size, seconds=order["seconds"])} for size in order["sizes"]]
+        return region_flows(RegionFlow(topics, topics), order["sizes"], order["seconds"])
     finally:
         processes.end(*FLOODING)
 
 
 def main() -> None:
     """Obeys until there are no more orders."""
-    orders = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_ORDERS"]))).makefile("rw", encoding="utf-8")
-
-    def tell(**what: Any) -> None:
-        orders.write(json.dumps(what) + "\n")
-        orders.flush()
+    orders = Orders()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         processes = Processes(Path(folder) / "log")
         try:
             with _node("backends", SignalHandlerOptions.NO) as (node, executor):
-                trips = Asked(node, executor, "bench/go", "bench/result")
-                _start(processes, PINGING)
-                _wait_for(lambda: bool(trips.ask(2.0, size=64, count=1)), "the regions on RosHost")
-                tell(about=f"RosHost over {get_rmw_implementation_identifier()}",
-                     graph=sorted(name for name, _ in node.get_topic_names_and_types()),
-                     nodes=sorted(name for name in node.get_node_names() if name in PINGING))
-                for line in orders:
-                    order = json.loads(line)
+                topics = Topics(node, executor, "bench/go", "bench/result")
+                trips = RegionBlocks(topics, topics)
+                for name, cls in PINGING.items():
+                    processes.region(name, cls)
+                _wait_for(lambda: bool(trips.block(64, 1, 2.0)), "the regions on RosHost")
+                orders.tell(about=f"RosHost over {get_rmw_implementation_identifier()}",
+                            graph=sorted(name for name, _ in node.get_topic_names_and_types()),
+                            nodes=sorted(name for name in node.get_node_names() if name in PINGING))
+                for order in orders:
                     if order["do"] == "block":
-                        tell(times=trips.ask(size=order["size"], count=order["count"]).get("times", []))
+                        orders.tell(times=trips.block(order["size"], order["count"]))
                     else:
-                        tell(flows=_flows(node, executor, processes, order))
+                        orders.tell(flows=_flows(node, executor, processes, order))
         except TimeoutError as error:
-            tell(error=f"{error}; its log ends: {(Path(folder) / 'log').read_text(errors='replace')[-300:]}")
+            orders.tell(error=f"{error}; its log ends: {(Path(folder) / 'log').read_text(errors='replace')[-300:]}")
         finally:
-            processes.close()
+            processes.end()
 
 
 if __name__ == "__main__":

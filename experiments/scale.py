@@ -8,33 +8,32 @@ time to know all others is taken. See :mod:`experiments.scale_model` for what is
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Problem
+from brain_eval.bench.experiment import Experiment, Problem, whole_numbers
 from brain_eval.bench.rows import Table, rows
 from brain_eval import saved
 from brain_runtime.command.options import fail, use_domain
 from brain_wire.router import free_port
-from experiments.scale_nodes import READY, Scheduled
+from experiments.costs import Scheduled, cores, descriptors, family, internet, of_process, others, pss
+from experiments.processes import Peer, beside
+from experiments.scale_nodes import READY
 
 RATE = 10.0             # Hz of each node
 QUANTILES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
 ROUTERS, LINKED = 3, 60     # of --linked
 LIMIT = 0.010           # s, that the 99th percentile may have
 SETTLE = 1.0            # s in which a router lets go of the link by which it was asked whether it is there
-ESTABLISHED = "01"      # of a connection, as the kernel's tables have it
-ENDING = 15.0           # s for a process to end
-HERE = Path(__file__).parent
 LARGE = (1_000, 10_000)         # nodes that are simulated
 LINES = ("memory", "descriptors", "tokens", "newcomer")
 WITHIN = {                      # how far the simulation may be off what linked routers show, as a factor either way
@@ -74,32 +73,7 @@ def neighbours(count: int, routers: int) -> list[tuple[int, int]]:
 
 
 @contextlib.contextmanager
-def ended(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
-    """A process that has ended when this is left."""
-    try:
-        yield process
-    finally:
-        if process.stdin is not None:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-        process.terminate()
-        try:
-            process.wait(ENDING)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def command(*words: str) -> list[str]:
-    """A Python command that dies with this process."""
-    from brain_runtime.run import end_with_parent
-
-    return [sys.executable, end_with_parent.__file__, str(os.getpid()), sys.executable, *words]
-
-
-def start_router(endpoint: str, connect: Sequence[str] = ()) -> subprocess.Popen:
+def router(endpoint: str, connect: Sequence[str] = ()) -> Iterator[subprocess.Popen]:
     """A router as a process of its own, once it routes.
 
     Raises:
@@ -107,63 +81,40 @@ def start_router(endpoint: str, connect: Sequence[str] = ()) -> subprocess.Popen
     """
     from brain_wire.router import is_router
 
-    words = ["-m", "brain_wire.router", "--listen", endpoint]
-    for other in connect:
-        words += ["--connect", other]
-    process = subprocess.Popen(command(*words), stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + READY
-    try:
+    linked = [word for other in connect for word in ("--connect", other)]
+    with beside("-m", "brain_wire.router", "--listen", endpoint, *linked) as process:
+        until = time.monotonic() + READY
         while not is_router(endpoint):
             if process.poll() is not None or time.monotonic() > until:
                 raise ScaleProblem(f"no router came up at {endpoint}")
             time.sleep(0.1)
-    except BaseException:   # Ctrl-C too: nothing stays
-        process.kill()
-        process.wait()
-        raise
-    return process
+        yield process
 
 
-class Nodes:
+class Nodes(Peer):
     """The light processes, behind the one that forks them.
 
     Args:
         orders: of each, see :class:`experiments.scale_nodes.LightNode`.
+        log: file for what they write.
         module: that forks them.
     """
 
-    def __init__(self, orders: list[dict[str, Any]], module: str = "experiments.scale_nodes") -> None:
-        self._process = subprocess.Popen(command("-m", module), stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
-        self._ended = ended(self._process)
-        self._say(orders)
+    problem = ScaleProblem
 
-    def __enter__(self) -> Nodes:
-        self._ended.__enter__()
-        return self
-
-    def __exit__(self, *what: Any) -> None:
-        with contextlib.suppress(OSError, ScaleProblem):
-            self._say({"do": "end"})
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(ENDING)
-        self._ended.__exit__(*what)
-
-    def _say(self, what: Any) -> None:
-        assert self._process.stdin is not None
+    def __init__(self, orders: list[dict[str, Any]], log: Path, module: str = "experiments.scale_nodes") -> None:
+        super().__init__("the nodes", [sys.executable, "-m", module], log)
         try:
-            self._process.stdin.write(json.dumps(what) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise ScaleProblem(f"the nodes have ended: {error}") from error
+            self.say(orders)
+        except BaseException:
+            self.close()
+            raise
 
     def costs(self) -> dict[str, float]:
         """Of a node in the median its ``descriptors`` and TCP ``connections``; of all together ``pss`` (bytes)."""
-        pid = self._process.pid
-        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir()
-                    for child in (task / "children").read_text(encoding="ascii").split()]
-        links = [[os.readlink(entry) for entry in Path(f"/proc/{child}/fd").iterdir()] for child in children]
-        tcp = [sum(link in internet for link in each) for each, internet in zip(links, map(_internet, children))]
+        children = family([self.pid])[1:]
+        links = list(map(descriptors, children))
+        tcp = [sum(link in there for link in each) for each, there in zip(links, map(internet, children))]
         return {"descriptors": statistics.median(map(len, links)), "connections": statistics.median(tcp),
                 "pss": sum(map(pss, children))}
 
@@ -173,40 +124,7 @@ class Nodes:
         Raises:
             ScaleProblem: one has failed.
         """
-        if order is not None:
-            self._say(order)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        found = json.loads(line) if line else [{"error": "the nodes have ended"}]
-        wrong = [answer["error"] for answer in found if "error" in answer]
-        if wrong:
-            raise ScaleProblem(wrong[0])
-        return found
-
-
-def _internet(process: int) -> set[str]:
-    """Established TCP connections of a process's network, as links of its descriptors name them."""
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{process}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
-            words = line.split()
-            if words[3] == ESTABLISHED:
-                found.add(f"socket:[{words[9]}]")
-    return found
-
-
-def pss(process: int) -> int:
-    """A process's share of the memory that it has, some of it together with others (bytes)."""
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-
-
-def of_process(process: int) -> dict[str, int]:
-    """Resident memory (bytes), descriptors and threads of a process."""
-    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-    status = dict(line.split(":", 1) for line in lines if ":" in line)
-    return {"rss": 1024 * int(status["VmRSS"].split()[0]), "threads": int(status["Threads"]),
-            "descriptors": len(os.listdir(f"/proc/{process}/fd"))}
+        return (self.answer() if order is None else self.ask(**order))["nodes"]
 
 
 def newcomer(endpoint: str, domain: int, expected: int) -> dict[str, Any]:
@@ -242,17 +160,6 @@ def carried(endpoint: str) -> dict[str, int] | None:
     return {way: sum(map(int, re.findall(rf"\bbytes_{way}:(\d+)", told))) for way in ("sent", "received")}
 
 
-def others(before: Sequence[int], after: Sequence[int]) -> float:
-    """Cores that were busy between two looks of :func:`cores`."""
-    return (after[0] - before[0]) / max(1, after[1] - before[1]) * (os.cpu_count() or 1)
-
-
-def cores() -> tuple[int, int]:
-    """Ticks of all cores that were spent on something, and all ticks."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-
 def latencies(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Latency (s) of what some nodes heard."""
     took = sorted(1e-9 * ns for run in runs for ns in run["ns"])
@@ -280,31 +187,31 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
     hears = neighbours(count, len(endpoints))
     count = len(hears)
     load = os.getloadavg()[0]
-    with contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder, contextlib.ExitStack() as stack:
         routers = []
         for number, endpoint in enumerate(endpoints):
             tell(f"{count} nodes: starting router {number + 1}")
-            routers.append(stack.enter_context(ended(start_router(endpoint, endpoints[:number]))))
+            routers.append(stack.enter_context(router(endpoint, endpoints[:number])))
         time.sleep(SETTLE)
-        empty = [of_process(router.pid) for router in routers]
+        empty = [of_process(one.pid) for one in routers]
         tell(f"{count} nodes: starting")
         begin = time.monotonic()
-        orders = [{"endpoint": endpoints[router], "domain": domain, "number": number, "hears": source, "rate": RATE}
-                  for number, (router, source) in enumerate(hears)]
-        with Nodes(orders) as nodes:
+        orders = [{"endpoint": endpoints[place], "domain": domain, "number": number, "hears": source, "rate": RATE}
+                  for number, (place, source) in enumerate(hears)]
+        with Nodes(orders, Path(folder) / "nodes.log") as nodes:
             nodes.answers()
             tell(f"{count} nodes: declaring")
             found = sorted(answer["found"] for answer in nodes.answers({"do": "declare"}))
             started, costs = time.monotonic() - begin, nodes.costs()
             newest = newcomer(endpoints[-1], domain, count)
             tell(f"{count} nodes: publishing for {seconds:g} s")
-            before, busy, bytes_before = [Scheduled(router.pid) for router in routers], cores(), carried(endpoints[0])
+            before, busy, bytes_before = [Scheduled(one.pid) for one in routers], cores(), carried(endpoints[0])
             begin = time.monotonic()
             runs = nodes.answers({"do": "run", "seconds": seconds})
             span = time.monotonic() - begin
-            used = [Scheduled(router.pid).since(then) for router, then in zip(routers, before)]
+            used = [Scheduled(one.pid).since(then) for one, then in zip(routers, before)]
             busy_after = cores()
-            full, bytes_after = [of_process(router.pid) for router in routers], carried(endpoints[0])
+            full, bytes_after = [of_process(one.pid) for one in routers], carried(endpoints[0])
     ran, waited = (sum(run[what] for run in runs) for what in ("ran", "waited"))
     sent, heard = sum(run["sent"] for run in runs), sum(run["heard"] for run in runs)
     report = {
@@ -321,7 +228,7 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
     if bytes_before is not None and bytes_after is not None:
         report["bytes"] = {way: bytes_after[way] - bytes_before[way] for way in bytes_before}
     if len(endpoints) > 1:
-        across = [hears[source][0] != router for router, source in hears]
+        across = [hears[source][0] != place for place, source in hears]
         report["within"] = latencies([run for run, far in zip(runs, across) if not far])
         report["across"] = latencies([run for run, far in zip(runs, across) if far])
     return report
@@ -334,16 +241,6 @@ def _share(waited: float, ran: float) -> float:
 def fine(report: dict[str, Any]) -> bool:
     """Checks that nothing was lost, and that the 99th percentile kept its limit."""
     return report["lost"] == 0 and report["p99"] <= LIMIT
-
-
-def _sizes(text: str) -> list[int]:
-    try:
-        found = [int(word) for word in text.split(",")]
-    except ValueError:
-        fail(f"--processes {text}: give whole numbers with commas between, as 2,4,8", 2)
-    if not all(2 <= count <= 512 for count in found):
-        fail(f"--processes {text}: each from 2 to 512", 2)
-    return found
 
 
 def _simulated(known: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -392,7 +289,7 @@ class Scale(Experiment):
         if simulate:
             part = {"simulation": _simulated(known, seed)}
             return {"known": known, "part": part, "good": all(one["within"] for one in part["simulation"]["check"])}
-        counts = [nodes] if linked else _sizes(processes)
+        counts = [nodes] if linked else whole_numbers("--processes", processes, 2, 512)
         domain = use_domain(free_port() % 200)
         taken = {field: value for field, value in saved.provenance().items() if field in ("command", "date", "commit")}
         found = []

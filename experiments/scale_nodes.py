@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Light processes for ``brain bench scale``: each a ROS 2 node with one publisher and one subscription, and no torch.
 
-``python -m experiments.scale_nodes`` reads its order from the first line of standard input, forks a process for each
-node once everything is imported, so that many share their memory, and passes on one line to all of them at a time:
-``declare``, ``run``, ``end``. What they answer it writes as one line of JSON.
+``python -m experiments.scale_nodes`` has the orders of all nodes as its first order, forks a process for each once
+everything is imported, so that many share their memory, and passes on one order to all of them at a time: ``declare``,
+``run``. What they answer is one answer.
 """
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import sys
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import Any, Callable
 
 from brain_runtime.run.end_with_parent import die_with
 from brain_wire import Node, messages, open_session
 from brain_wire.qos import QoS
+from experiments.costs import Scheduled
+from experiments.orders import Orders
 
 TYPE = "std_msgs/msg/String"
 QUALITY = QoS(reliable=True, latched=False, depth=10)
@@ -27,34 +27,6 @@ SIZE = 200          # characters of a message
 READY = 300.0       # s for a node to find its router, and for its publisher to be heard
 LAST = 1.0          # s after the last message in which it may still come
 TURN = 0.6180339887498949   # of a period; nodes that begin so much apart never crowd
-
-
-class Scheduled:
-    """Core time and waiting time of a process so far, as the kernel tells it.
-
-    Args:
-        process: its id.
-
-    Attributes:
-        ran: core time of all its threads, those that have ended too (s).
-        waited: for each thread that lives, the time it waited for a core while it could have run (s).
-
-    Raises:
-        OSError: the kernel does not tell, or the process has ended.
-    """
-
-    def __init__(self, process: int) -> None:
-        self.ran = time.clock_gettime(~process << 3 | 2)    # the clock of a process, see clock_getcpuclockid(3)
-        self.waited: dict[str, float] = {}
-        for task in Path(f"/proc/{process}/task").iterdir():
-            try:
-                self.waited[task.name] = 1e-9 * int((task / "schedstat").read_text(encoding="ascii").split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue    # a thread that has just ended
-
-    def since(self, before: Scheduled) -> tuple[float, float]:
-        """Core time and time waiting for a core (s) since then; what threads waited that have ended is not known."""
-        return self.ran - before.ran, sum(w - before.waited.get(name, 0.0) for name, w in self.waited.items())
 
 
 class LightNode:
@@ -108,10 +80,11 @@ class LightNode:
         self._session.close()
 
 
-def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int) -> None:
+def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: Any, parent: int, given: Orders
+          ) -> None:
     """Runs the node that ``make`` makes, in each forked process."""
     die_with(parent)
-    sys.stdin = open(os.devnull, encoding="ascii")
+    given.close()       # its connection is none of the node's
     try:
         node = make(order)
         try:
@@ -127,38 +100,32 @@ def _live(make: Callable[[dict[str, Any]], Any], order: dict[str, Any], orders: 
         orders.send({"error": f"{type(error).__name__}: {error}"})
 
 
-def main(make: Callable[[dict[str, Any]], Any] = LightNode) -> int:
-    """Runs until standard input ends or says ``end``. Returns the exit status.
+def main(make: Callable[[dict[str, Any]], Any] = LightNode) -> None:
+    """Runs until there are no more orders.
 
     Args:
         make: what makes a node of an order: :class:`LightNode`, or what has the same methods.
     """
     fork = multiprocessing.get_context("fork")
-    line = sys.stdin.readline()
-    if not line:
-        return 0
     messages.encode(messages.make(TYPE, data=""))   # made ready once, for all
+    given = Orders()
+    orders = iter(given)
     pipes, processes = [], []
-    for order in json.loads(line):
+    for order in next(orders, ()):
         ours, theirs = fork.Pipe()
-        process = fork.Process(target=_live, args=(make, order, theirs, os.getpid()))
+        process = fork.Process(target=_live, args=(make, order, theirs, os.getpid(), given))
         process.start()
         theirs.close()
         pipes.append(ours)
         processes.append(process)
     try:
-        while True:
-            try:
-                answers = [pipe.recv() for pipe in pipes]
-            except EOFError:
-                answers = [{"error": "a node ended without a word"}]
-            print(json.dumps(answers), flush=True)
-            line = sys.stdin.readline()
-            word = json.loads(line) if line else {"do": "end"}
+        _answer(given, pipes)
+        for word in orders:
             for pipe in pipes:
                 pipe.send(word)
-            if word["do"] == "end":
-                break
+            _answer(given, pipes)
+        for pipe in pipes:
+            pipe.send({"do": "end"})
     except BrokenPipeError:
         print("a node has ended", file=sys.stderr)
     finally:
@@ -169,8 +136,15 @@ def main(make: Callable[[dict[str, Any]], Any] = LightNode) -> int:
             if process.is_alive():
                 process.kill()
                 process.join()
-    return 0
+
+
+def _answer(given: Orders, pipes: list[Any]) -> None:
+    try:
+        answers = [pipe.recv() for pipe in pipes]
+    except EOFError:
+        answers = [{"error": "a node ended without a word"}]
+    given.tell(**next((one for one in answers if "error" in one), {"nodes": answers}))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 ASKED = {"go": (1, 2), "stop": (3,), "refused": (0,)}      # what is to be done with a sentence, by its verb
 
 
-def asked(fresh: int, seed: int) -> list[Asked]:
-    """Withheld phrasings, and so many fresh sentences of each language and sort."""
+def asked(fresh: int, seed: int, phrasings: int | None = None) -> list[Asked]:
+    """Withheld phrasings, all or so many from among them, and so many fresh sentences of each language and sort."""
     from brain_training.language_score import trained
 
     rows = [row for found in withheld().values() for row in found]
+    if phrasings is not None:
+        rows = rows[::-(-len(rows) // phrasings)]
     for language in ("en", "ja"):
         rows += [row for found in trained(language, fresh, seed).values() for row in found]
     return rows
@@ -74,17 +76,19 @@ class SentenceLesions(Experiment):
     Sentences are the phrasings that are kept out of training, and fresh ones of its rules.
     """
 
-    quick = {"fresh": 1}
+    quick = {"fresh": 1, "phrasings": 8}
 
     def measure(self, fresh: Annotated[int, typer.Option(min=1, max=100_000, help="Fresh sentences of each language: "
                                                          "so many to obey, and of two sorts to refuse.")] = 200,
                 seed: Annotated[int, typer.Option(min=0, help="Of sentences, and of what lesions draw.")] = 1,
-                jobs: Jobs = 1) -> dict[str, Any]:
+                jobs: Jobs = 1,
+                phrasings: Annotated[int | None, typer.Option(min=1, help="At most so many of those that are kept out "
+                                                              "of training. Default: all.")] = None) -> dict[str, Any]:
         """Reads all sentences under each lesion."""
         from brain_regions.language.region import Language
 
         lesions = ["", *(f"{population.name}={kind}" for population in Language.populations for kind in KINDS)]
-        asked_ = asked(fresh, seed)
+        asked_ = asked(fresh, seed, phrasings)
         return {"rows": self.side_by_side(measure, [(lesion, asked_, seed) for lesion in lesions], jobs, "lesions")}
 
     def problems(self) -> tuple[type[Exception], ...]:

@@ -17,8 +17,7 @@ from typing import Annotated, Any, Iterator, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment
-from brain_runtime.command.options import fail
+from brain_eval.bench.experiment import Experiment, whole_numbers
 
 PICTURES = 4        # of one way before the other
 STEPS = 10          # micro-steps of a picture
@@ -26,15 +25,21 @@ PATIENCE = 60.0     # s that a shard may take: here it is measured, not given up
 FIRING = 1.5        # spread of the random weights: neurons of all layers fire
 
 
+def wide_layers(factor: int) -> list[Any]:
+    """Layers of vision's network with ``factor`` times the channels in each."""
+    from brain_regions.vision.network import LAYERS
+
+    return [y._replace(inputs=y.inputs * (factor if k else 1), outputs=y.outputs * factor)
+            for k, y in enumerate(LAYERS)]
+
+
 def wide(factor: int, seed: int) -> Any:
     """Vision's network with ``factor`` times the channels in each layer and random weights, folded."""
     import torch
 
-    from brain_regions.vision.network import LAYERS, SpikingVision
+    from brain_regions.vision.network import SpikingVision
 
-    layers = [y._replace(inputs=y.inputs * (factor if k else 1), outputs=y.outputs * factor)
-              for k, y in enumerate(LAYERS)]
-    network, generator = SpikingVision(layers).folded(), torch.Generator().manual_seed(seed)
+    network, generator = SpikingVision(wide_layers(factor)).folded(), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for k, convolution in enumerate(network.convolutions):
             weight = convolution.weight
@@ -151,14 +156,8 @@ class ShardTimes(Experiment):
                 rounds: Annotated[int, typer.Option(min=1, help="Of both ways in turn, at each width.")] = 12,
                 seed: Annotated[int, typer.Option(help="Of weights and pictures.")] = 0) -> dict[str, Any]:
         """Runs each width both ways; see :func:`measure`."""
-        try:
-            wanted = sorted({int(word) for word in factors.split(",")})
-            if not wanted or not 1 <= wanted[0] <= wanted[-1] <= 16:
-                raise ValueError
-        except ValueError:
-            fail(f"--factors is {factors!r}; it must be whole numbers of 1 to 16, as 1,2,4", 2)
         load, widths = os.getloadavg()[0], []
-        for row in measure(wanted, count, backend, rounds, seed):
+        for row in measure(whole_numbers("--factors", factors, 1, 16), count, backend, rounds, seed):
             widths.append(row)
             self.status(f"{row['factor']} x as wide: ratio {row['ratio'][0]:.2f}")
         return {"cores": len(os.sched_getaffinity(0)), "load": load, "shards": count, "backend": backend,

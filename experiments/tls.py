@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Iterator
 
@@ -25,25 +24,6 @@ from brain_wire.router import free_port
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Round trips of one size: median (s) without and with security."""
-
-    size: str
-    n: int
-    plain_p50: float
-    secured_p50: float
-
-    @property
-    def ratio(self) -> float:
-        """Round-trip time of the secured router over that of the plain one (medians)."""
-        return self.secured_p50 / self.plain_p50
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**self.__dict__, "ratio": self.ratio}
-
-
 def children(folder: Path, plain: str, secured: str) -> list[Workload]:
     """Two routers and an echo at each; makes the keys in ``folder``."""
     ping, pong = frozenset({"/bench/ping"}), frozenset({"/bench/pong"})
@@ -57,8 +37,8 @@ def children(folder: Path, plain: str, secured: str) -> list[Workload]:
             Workload("secured echo", (*echo, secured, str(folder / "echo.json5")))]
 
 
-def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cost]:
-    """Measures what :func:`children` runs; a cost for each size.
+def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[dict[str, Any]]:
+    """Measures what :func:`children` runs: of each size medians (s) without and with security, and their ratio.
 
     Raises:
         TimeoutError: one of the echoes does not answer, or nothing of one size came back.
@@ -77,7 +57,9 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[Cos
                 times: dict[Any, list[float]] = {side: [] for side in sides.values()}
                 for _ in by_turns(times, name, size, blocks):
                     pass
-                yield Cost(name, len(times[sides["secured"]]), *(float(np.median(taken)) for taken in times.values()))
+                without, with_it = (float(np.median(taken)) for taken in times.values())
+                yield {"size": name, "n": len(times[sides["secured"]]), "plain_p50": without, "secured_p50": with_it,
+                       "ratio": with_it / without}
 
 
 class Tls(Experiment):
@@ -87,11 +69,8 @@ class Tls(Experiment):
     quick = {"blocks": 3}
 
     def measure(self, blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 5
-                ) -> list[Cost]:
+                ) -> dict[str, Any]:
         """Takes blocks of both by turns."""
         plain, secured = f"tcp/127.0.0.1:{free_port()}", f"tls/127.0.0.1:{free_port()}"
         with running(lambda folder: children(folder / "keys", plain, secured)) as folder:
-            return list(compare(folder / "keys", plain, secured, blocks))
-
-    def figures(self, found: list[Cost]) -> dict[str, Any]:
-        return {"round_trips": [c.to_dict() for c in found]}
+            return {"round_trips": list(compare(folder / "keys", plain, secured, blocks))}

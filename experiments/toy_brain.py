@@ -10,16 +10,15 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping
 
 from brain_runtime import FEATURE
 from brain_runtime.graph.inspect_graph import inspect_graph
-from brain_runtime.supervision.supervised_brain import (GROUP, SupervisedBrain, group_child, region_children,
-                                                        router_child)
+from brain_runtime.supervision.supervised_brain import SupervisedBrain, group_child, region_children, router_child
 from brain_wire import Node, messages
 from brain_wire.router import free_port
 from brain_wire.services import service_type
+from experiments.costs import descriptors
 
 READY = 120.0       # s for all regions to be active; torch is imported by each rank
 ANSWER = 60.0       # s for an answer
@@ -33,7 +32,7 @@ def graph(regions: Mapping[str, str]) -> str:
 
 
 class ToyBrain:
-    """A source, a relay, a sink and one aside, on a host. A context manager: all processes have ended after it.
+    """A source, a relay, a sink and one aside, on a host; see :func:`toys`, after which all processes have ended.
 
     Args:
         host: ``zenoh`` or ``torch``.
@@ -172,27 +171,9 @@ class ToyBrain:
 
     def descriptors(self) -> dict[str, dict[str, int]]:
         """By region, how many descriptors and, of those, sockets its process has open."""
-        found = {}
-        for name in self.names:
-            links = []
-            for entry in Path(f"/proc/{self.pid(name)}/fd").iterdir():
-                try:
-                    links.append(os.readlink(entry))
-                except FileNotFoundError:   # closed meanwhile
-                    continue
-            found[name] = {"open": len(links), "sockets": sum(link.startswith("socket:") for link in links)}
-        return found
-
-    def group(self) -> int | None:
-        """Process of rank 0, which stands for all regions outside; None where there is no group."""
-        return self.supervised.supervisor.pid(GROUP) if self.host == "torch" else None
-
-    def __enter__(self) -> ToyBrain:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-                 ) -> None:
-        self.supervised.stop()
+        links = {name: descriptors(self.pid(name)) for name in self.names}
+        return {name: {"open": len(each), "sockets": sum(link.startswith("socket:") for link in each)}
+                for name, each in links.items()}
 
 
 @contextlib.contextmanager
@@ -200,5 +181,8 @@ def toys(host: str, stop: Any, classes: Any = TOYS) -> Iterator[ToyBrain]:
     """A toy brain on a router and a domain of its own."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
-        with ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes) as brain:
+        brain = ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes)
+        try:
             yield brain
+        finally:
+            brain.supervised.stop()

@@ -6,7 +6,6 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
@@ -17,7 +16,7 @@ from torch import nn
 
 from brain_training.task import Lost, Recipe
 from experiments.equal_layers import EqualLayers
-from experiments.scale import ENDING, ended
+from experiments.processes import ENDING, beside
 from experiments.training_runs import Failed
 
 STEPS_IN = "BRAIN_BENCH_STEPS"      # what names the folder in which ranks write when they made steps
@@ -49,12 +48,11 @@ def measure(kills: int) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory(prefix="brain-bench-killed-") as name:
         folder, took = Path(name), list[float]()
-        command = [sys.executable, "-m", "brain", "train", f"{__name__}:{Timed.__name__}", "--parallel", f"dp={RANKS}",
+        command = ["-m", "brain", "train", f"{__name__}:{Timed.__name__}", "--parallel", f"dp={RANKS}",
                    "--elastic", "1:1", "--checkpoint-every", "1", "--out", str(folder / "timed.safetensors")]
         try:
-            with (folder / "said").open("w", encoding="utf-8") as said, ended(subprocess.Popen(
-                    command, env={**os.environ, STEPS_IN: name, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL,
-                    stdout=said, stderr=said)) as training:
+            with beside(*command, environment={STEPS_IN: name, "OMP_NUM_THREADS": "1"},
+                        log=folder / "said") as training:
                 since = _step_after(folder, 0.0, training)
                 for number in range(kills):
                     since = _step_after(folder, since + BETWEEN, training)

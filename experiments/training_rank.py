@@ -25,6 +25,7 @@ from brain_training.parallel.how import How
 from brain_training.parallel.plan import maker, parse
 from brain_training.task import Task
 from brain_training.trainer import Trainer
+from experiments.shards import wide_layers
 
 TIMED = 2       # steps before those that are timed: what is made at first is not of a step
 
@@ -83,18 +84,16 @@ def task_of(order: Order) -> Task:
 
 
 def _vision(order: Order) -> Task:
-    from brain_regions.vision.network import LAYERS, SpikingVision
+    from brain_regions.vision.network import SpikingVision
     from brain_training.vision import Recipe, VisionTask
 
     class Wide(VisionTask):
         """With more channels in each layer."""
 
         def build(self, seed: int) -> nn.Module:
-            layers = [y._replace(inputs=y.inputs * (order.width if k else 1), outputs=y.outputs * order.width)
-                      for k, y in enumerate(LAYERS)]
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                return SpikingVision(layers).to(memory_format=torch.channels_last)
+                return SpikingVision(wide_layers(order.width)).to(memory_format=torch.channels_last)
 
     batch = order.batch or VisionTask.full.batch
     return Wide(recipe=Recipe(rooms=2, clips_per_room=-(-batch // 2), epochs=order.steps + 1, batch=batch))

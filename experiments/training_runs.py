@@ -11,14 +11,15 @@ import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from brain_eval.bench.experiment import Problem
-from brain_runtime.run import end_with_parent
 from brain_training.parallel.cost import KINDS
 from brain_training.parallel.pipeline_stage import Span
 from brain_training.parallel.plan import Plan, parse
 from experiments import training_theory as theory
+from experiments.processes import finished
+from experiments.shards import wide_layers
 from experiments.training_rank import Order
 
 PATIENCE = 900.0        # s for one training
@@ -52,25 +53,38 @@ def measure(order: Order) -> dict[str, Any]:
     Raises:
         Failed: it did not end well, or not within :data:`PATIENCE`.
     """
-    ranks = order.how.plan.world if order.how.plan is not None else 0
-    program = ["-m", "experiments.training_rank"]
-    if ranks:
-        program = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *program]
+    plan = order.how.plan
+    return found_by(name_of(order), ["-m", "experiments.training_rank"], asdict(order), plan.world if plan else 0)
+
+
+def found_by(name: str, program: Sequence[str], order: Mapping[str, Any], ranks: int, python: str = sys.executable,
+             environment: Mapping[str, str | None] | None = None) -> dict[str, Any]:
+    """Runs a program that writes what it found into the file that its second argument names; the first is the order.
+
+    Args:
+        name: for people.
+        program: arguments of Python before those two.
+        order: as JSON.
+        ranks: of torchrun; 0: a process by itself.
+        python: of the environment in which it runs.
+        environment: beside ours; by default modules are found where this process finds them.
+
+    Raises:
+        Failed: it did not end well, or not within :data:`PATIENCE`.
+    """
+    starts = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks else []
+    given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if environment is None else environment
     with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
         out = Path(folder) / "found.json"
-        given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
         try:
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), sys.executable, *program,
-                 json.dumps(asdict(order)), str(out)],
-                env={**os.environ, **given}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, timeout=PATIENCE)
+            done = finished(python, *starts, *program, json.dumps(order), str(out), patience=PATIENCE,
+                            environment={**given, "OMP_NUM_THREADS": "1"})
         except subprocess.TimeoutExpired:
-            raise Failed(f"{name_of(order)} did not end within {PATIENCE:g} s") from None
+            raise Failed(f"{name} did not end within {PATIENCE:g} s") from None
         if not out.exists():
-            lines = done.stdout.splitlines()
+            lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
             told = [line for line in lines if WRONG.match(line)] or lines[-1:] or [f"status {done.returncode}"]
-            raise Failed(f"{name_of(order)} failed: {told[0].strip()}")
+            raise Failed(f"{name} failed: {told[0].strip()}")
         return dict(json.loads(out.read_text(encoding="utf-8")))
 
 
@@ -131,7 +145,7 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
         told |= {"held_formula": theory.held(weights, plan)}
     if order["network"] == "vision" and plan.tp == plan.pp == 1 and not order["shards"]:
         told["activations_formula"] = theory.vision_activations(
-            _layers(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
+            wide_layers(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
     if alone is not None:
         told["speed"] = max(part["step_s"] for part in alone["parts"]) / told["step_s"]
     if shards is not None:
@@ -147,12 +161,6 @@ def label(network: str, width: int, batch: int = 0) -> str:
 
         return f"{LAYERS} equal layers, batch {batch or BATCH}"
     return f"{network} x{width}" if width > 1 else network
-
-
-def _layers(width: int) -> list[Any]:
-    from brain_regions.vision.network import LAYERS
-
-    return [y._replace(inputs=y.inputs * (width if k else 1), outputs=y.outputs * width) for k, y in enumerate(LAYERS)]
 
 
 def pipelines(first: Order, micros: int, schedules: Sequence[str] = SCHEDULES) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from brain_wire.wakeup import Flag
 from experiments import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_picture,
                          backend_scale, backend_sides, backend_trips, backends, toy_brain)
-from experiments.outside_peer import NoPeer, OutsidePeer
+from experiments.processes import NoPeer, OutsidePeer
 
 pytestmark = pytest.mark.slow
 SAVED = Path(__file__).resolve().parents[2] / "results" / "backends.json"

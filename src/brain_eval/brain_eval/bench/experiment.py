@@ -14,6 +14,7 @@ from typing import Annotated, Any, Callable, Iterable, Mapping, Sequence
 import typer
 
 from brain_eval.bench.rows import Table, rows
+from brain_runtime.command.options import fail
 
 Jobs = Annotated[int, typer.Option(min=1, help="How many run at once.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny: shows that it runs, and nothing else.")]
@@ -33,6 +34,18 @@ def alone() -> tuple[Any, str, int]:
         signal.signal(number, lambda *_: stop.set())
     port = free_port()
     return stop, f"tcp/127.0.0.1:{port}", use_domain(port % 200)
+
+
+def whole_numbers(option: str, text: str, low: int, high: int) -> list[int]:
+    """Numbers of an option with commas between, each once, in order; ends the command where it has others."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+        if low <= found[0] and found[-1] <= high:
+            return found
+    except ValueError:
+        pass    # told below
+    fail(f"{option} is {text[:80]!r}; it must be whole numbers from {low} to {high} with commas between, as "
+         f"{low},{low + 1}", 2)
 
 
 class Problem(RuntimeError):

@@ -206,29 +206,36 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
                                                                      for side in (bare, host) for q in (50, 99)))
 
 
-class RegionBlocks:
-    """Asks a :class:`Ping` for blocks, from a node outside.
+class Asked:
+    """Asks regions from a node outside: JSON on one topic, which they answer with the same ``id`` on another.
 
     Args:
-        go: publisher of ``bench/go``.
-        results: subscription of ``bench/result``.
+        orders: publisher.
+        answers: subscription.
     """
 
-    def __init__(self, go: Any, results: Any) -> None:
-        self._go, self._results, self._id = go, results, 0
+    def __init__(self, orders: Any, answers: Any) -> None:
+        self._orders, self._answers, self._id = orders, answers, 0
+
+    def ask(self, patience: float = 60.0, **order: Any) -> dict[str, Any]:
+        """Their answer; empty: none came within ``patience`` s."""
+        self._id += 1
+        self._orders.publish(messages.make("std_msgs/msg/String", data=json.dumps({"id": self._id, **order})))
+        until = time.monotonic() + patience
+        while (left := until - time.monotonic()) > 0:
+            for arrival in self._answers.wait(left):
+                told = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
+                if told["id"] == self._id:
+                    return told
+        return {}
+
+
+class RegionBlocks(Asked):
+    """Asks a :class:`Ping` for blocks: by ``bench/go``, which it answers by ``bench/result``."""
 
     def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
         """Round trip times (s) of ``count`` messages of ``size`` bytes; none if they took more than ``patience`` s."""
-        self._id += 1
-        order = json.dumps({"id": self._id, "size": size, "count": count})
-        self._go.publish(messages.make("std_msgs/msg/String", data=order))
-        until = time.monotonic() + patience
-        while (left := until - time.monotonic()) > 0:
-            for arrival in self._results.wait(left):
-                result = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
-                if result["id"] == self._id:
-                    return result["times"]
-        return []
+        return self.ask(patience, size=size, count=count).get("times", [])
 
 
 def wait_for(condition: Any, what: str) -> None:
