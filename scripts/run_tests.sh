@@ -19,7 +19,8 @@ suffix=${suffix%-kilted}
 environment=.venv-ros$suffix
 work=.ros$suffix
 # nproc takes these for a number of cores.
-workers=${WORKERS:-$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1))}
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+workers=${WORKERS:-$((cores + 1))}
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \
@@ -32,7 +33,7 @@ export OMP_NUM_THREADS=1
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 
 # Remove what earlier runs built, since files that are gone from the sources would stay installed. Messages take
-# half a minute to compile, so theirs are kept while nothing that they are made from has changed.
+# a minute to compile, so theirs are kept while nothing that they are made from has changed.
 clear_builds() {
   local made_from
   made_from=$(find "$environment/ros-installed" src/brain_interfaces -type f -not -path '*.egg-info/*' \
@@ -56,6 +57,8 @@ run_colcon() {
   source "$environment/setup.bash" || return 1
   set -u
   local colcon=("$environment/bin/colcon" --log-base "$work/log")
+  # Without it colcon lets make wait until the machine's load is low, which it never is beside the other part.
+  export MAKEFLAGS=-j$cores
   "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
     --event-handlers console_cohesion+ >"$work/build.log" 2>&1 || {
     tail -n 100 "$work/build.log"

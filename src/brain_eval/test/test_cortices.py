@@ -147,11 +147,13 @@ def test_cortex_gives_up_where_nothing_is_left_to_see(region):
     assert abs(cortex.yaw) < 1.4 * math.pi
 
 
+@pytest.mark.extended(120.0)
+@pytest.mark.parametrize("seconds", [30.0, 120.0])
 @pytest.mark.parametrize("region", [PrefrontalCortex, TablePrefrontalCortex])
-def test_cortex_searches_for_as_long_as_there_is_something_left_to_see(region):
+def test_cortex_searches_for_as_long_as_there_is_something_left_to_see(region, seconds):
     cortex = Cortex(region)
     cortex.ways = [(0.3, -4.0)]
-    cortex.ask().run(120.0)
+    cortex.ask().run(seconds)
     assert cortex.status.state == pfc.S_SEARCHING and cortex.control.heading == pytest.approx(0.3, abs=0.1)
     cortex.ways = []
     assert cortex.run(4.0).status.cause == GoalStatus.CAUSE_COVERED

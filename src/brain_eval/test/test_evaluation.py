@@ -69,6 +69,7 @@ def test_shuffled_words_belong_to_an_episode_with_another_target():
         policies.told("shuffled-words", some[:1], 0)
 
 
+@pytest.mark.extended("blind")      # test_the_blind_brain_sees_nothing takes them too
 @pytest.mark.parametrize("policy", ["scripted", "blind"])
 def test_a_control_takes_the_parameters_of_the_shipped_file(policy):
     some = episodes("val", 20)
@@ -122,6 +123,15 @@ def first(kind, **more):
     return next(e for e in episodes("val", 60) if e.kind == kind and all(getattr(e, k) == v for k, v in more.items()))
 
 
+@pytest.fixture(scope="module")
+def front():
+    """An episode that a whole brain reaches before its time limit, and the brain's result."""
+    episode = replace(first("go", visibility="front"), time_limit=10.0)
+    result = run_local(episode)
+    assert result["success"], result
+    return episode, result
+
+
 def test_the_brain_stands_still_at_nonsense():
     result = run_local(first("nonsense"))
     assert result["outcome"] == "success", result["reason"]
@@ -138,9 +148,9 @@ def test_an_episode_is_the_same_again():
 
 
 @pytest.mark.slow
-def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sent():
-    episode = first("go", visibility="front")
-    plain, counted = run_local(episode), run_local(episode, energy=1e12)
+def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sent(front):
+    episode, result = front
+    plain, counted = dict(result), run_local(episode, energy=1e12)
     traffic = counted.pop("traffic")
     del plain["wall"], counted["wall"]
     assert counted == plain
@@ -330,10 +340,10 @@ def test_every_population_that_is_declared_can_have_a_lesion(region, parameter):
 
 
 @pytest.mark.slow
-def test_an_episode_with_a_lesion_is_the_same_again_and_goes_otherwise_than_without():
-    episode = next(e for e in episodes("val", 40, 1) if e.kind == "go" and e.visibility == "front")
-    whole, one, again = (run_local(episode, ablation=ablations.parse(options)) for options in (
-        [], ["pfc.target=drop:0.3", "motor.first=drop:0.3"], ["pfc.target=drop:0.3", "motor.first=drop:0.3"]))
+def test_an_episode_with_a_lesion_is_the_same_again_and_goes_otherwise_than_without(front):
+    episode, whole = front
+    one, again = (run_local(episode, ablation=ablations.parse(["pfc.target=drop:0.3", "motor.first=drop:0.3"]))
+                  for _ in range(2))
     assert one["by_region"] == again["by_region"] and one["time"] == again["time"]
     assert one["by_region"] != whole["by_region"] and whole["success"]
 
@@ -377,11 +387,11 @@ def test_without_the_spikes_of_a_network_the_target_is_not_reached(network):
     assert result["outcome"] == "timeout" and result["nearest_avoid"] is None
 
 
-def test_what_each_region_costs_is_told_apart_and_compared(tmp_path):
-    episode = next(e for e in episodes("val", 40, 1) if e.kind == "go" and e.visibility == "front")
+def test_what_each_region_costs_is_told_apart_and_compared(front, tmp_path):
+    episode, whole = front
     files = []
     for number, options in enumerate(([], ["qpfc=off"])):
-        found = run_local(episode, ablation=ablations.parse(options))
+        found = run_local(episode, ablation=ablations.parse(options)) if options else whole
         assert found["success"] and {"vision", "pfc", "motor"} <= set(found["by_region"])
         assert sum(spikes for spikes, _ in found["by_region"].values()) == found["spikes"]
         report = {"policy": "brain", "split": "val", "seed": 1, "host": "local", "ablated": options,

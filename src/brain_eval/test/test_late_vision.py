@@ -202,6 +202,7 @@ def test_where_clocks_disagree_what_is_seen_counts_as_seen_now(region, skew):
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended((-2.4, 0.0), (0.0, -2.4))
 @CORTICES
 @pytest.mark.parametrize("ball, age, every", [
     ((0.5, 2.4), 0.4, 4), ((-2.4, 0.0), 0.45, 8), ((0.0, -2.4), 0.45, 8), ((1.45, -2.51), 0.45, 8)])

@@ -41,6 +41,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "beside others": {"robot": "diff_drive_controller", "external": ["vision", "place"], "log_level": "debug"},
 }
 """Arguments of launch files."""
+STILL = ("brain_runtime.process", "brain_runtime.static_group")
+"""Modules in whose place something stands still: what starts them is looked at, and not what they do."""
+PYTHON = """#!/bin/sh
+case "$2" in
+  {still}) : < "{never}";;
+esac
+exec "{python}" "$@"
+"""
+BRAIN = "import sys; sys.executable = sys.argv.pop(1); from brain.command import main; main()"
 
 
 def children(pid: int) -> list[list[str]]:
@@ -48,18 +57,33 @@ def children(pid: int) -> list[list[str]]:
 
     Not among them: spares, which come later, and what looks at the graph before anything is started.
     """
-    lines = map(processes.command, processes.children(pid))
+    lines = map(command, processes.children(pid))
     return [words for words in lines
             if words and "--standby" not in words and "brain_runtime.graph.inspect_graph" not in words]
+
+
+def command(pid: int) -> list[str]:
+    """Words of a process's command line, without the shell of what stands still."""
+    words = processes.command(pid)
+    return words[1:] if words[:1] == ["/bin/sh"] else words
+
+
+def still(folder: Path) -> Path:
+    """Makes a Python that runs all but :data:`STILL`."""
+    python, never = folder / "python", folder / "never"
+    os.mkfifo(never)        # who opens it waits for one that writes
+    python.write_text(PYTHON.format(still="|".join(STILL), never=never, python=sys.executable), encoding="utf-8")
+    python.chmod(0o755)
+    return python
 
 
 class Places:
     """Replaces what differs from run to run by names."""
 
-    def __init__(self, folder: Path, endpoint: str) -> None:
+    def __init__(self, folder: Path, endpoint: str, python: str = sys.executable) -> None:
         from brain_runtime.share import share_directory
 
-        self._named = [(str(folder), "$FOLDER"),
+        self._named = [(python, "$PYTHON"), (str(folder), "$FOLDER"),
                        *([(endpoint, "$ROUTER"), (endpoint.rpartition(":")[2], "$PORT")] if endpoint else []),
                        (str(share_directory("brain")), "$SHARE"), (sys.executable, "$PYTHON")]
 
@@ -92,8 +116,9 @@ def _started(name: str, folder: Path, port: int) -> list[Any]:
     argv += ["--run-dir", str(folder / "run")] if argv[0] == "up" else []
     argv += ["--runs", str(folder / "runs")] if argv[0] == "demo" else []
     router = Router([endpoint]) if argv[0] == "run" else None
+    python = still(folder)
     with open(folder / "said.log", "wb") as said:
-        process = subprocess.Popen([sys.executable, "-m", "brain", *argv], stdin=subprocess.DEVNULL, stdout=said,
+        process = subprocess.Popen([sys.executable, "-c", BRAIN, python, *argv], stdin=subprocess.DEVNULL, stdout=said,
                                    stderr=said, cwd=folder, env={**os.environ, "XDG_STATE_HOME": str(folder / "state")})
         try:
             found: list[Any] = []
@@ -104,11 +129,11 @@ def _started(name: str, folder: Path, port: int) -> list[Any]:
                 if router is None:
                     now = sorted(children(process.pid))
                 else:
-                    words = processes.command(process.pid)
+                    words = command(process.pid)
                     now = [words] if "brain_runtime.process" in words else []
                 same = same + 1 if now and now == found else 0
                 found = now
-            return Places(folder, endpoint)([found, _made(found, folder)])
+            return Places(folder, endpoint, str(python))([found, _made(found, folder)])
         finally:
             process.send_signal(signal.SIGINT)
             try:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line by itself: help, exit statuses, and what is said when something is wrong."""
+import contextlib
+import importlib
 import importlib.util
+import io
 import itertools
 import json
 import os
@@ -10,13 +13,17 @@ import signal
 import socket
 import subprocess
 import sys
+import types
 
 import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_tests.cases import of_all
+from brain_wire import open_node
 from brain_wire.router import free_port
+
+inspect_graph = importlib.import_module("brain_runtime.graph.inspect_graph")    # the module, not its function
 
 VERBS = ("up", "say", "status", "look", "run", "start", "stop", "estop", "release", "eval", "train vision",
          "bench wire", "bench tls", "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo",
@@ -24,13 +31,29 @@ VERBS = ("up", "say", "status", "look", "run", "start", "stop", "estop", "releas
 
 
 @pytest.fixture
-def brain(monkeypatch):
-    """Runs the command in this process; nobody listens where it looks for a router."""
+def brain_apart(monkeypatch):
+    """Runs the command in this process; nobody listens where it looks for a router, and it does not wait long."""
+    monkeypatch.setitem(open_node.__wrapped__.__kwdefaults__, "patience", 0.2)
     monkeypatch.setenv("ROS_DOMAIN_ID", "87")
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
     monkeypatch.setenv("BRAIN_SECURITY", "")    # which verbs set; it is what it was again after the test
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("it started a process"))
     return lambda *arguments: CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def brain(brain_apart, monkeypatch):
+    """As well, and graphs are resolved in this process too, where the shipped regions are imported once."""
+    def run(command, **given):
+        assert command == [sys.executable, "-m", inspect_graph.__name__]
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given["input"]))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            inspect_graph.main()
+        return subprocess.CompletedProcess(command, 0, said.getvalue(), "")
+
+    here = types.SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(inspect_graph, "subprocess", here)
+    return brain_apart
 
 
 @of_all(VERBS)
@@ -147,7 +170,7 @@ def test_text_that_is_no_text(brain):
     ("regions: {a: 'falls_over:Region'}", "region a: importing falls_over ends with RuntimeError: I always do, in "),
     ("regions: {a: 'leaves:Region'}", "ended the process"),
 ])
-def test_a_graph_that_cannot_run(brain, tmp_path, monkeypatch, content, said):
+def test_a_graph_that_cannot_run(brain_apart, tmp_path, monkeypatch, content, said):
     (tmp_path / "falls_over.py").write_text("raise RuntimeError('I always do')\n")
     (tmp_path / "leaves.py").write_text("import os\nos._exit(3)\n")
     (tmp_path / "two.py").write_text(
@@ -159,7 +182,7 @@ def test_a_graph_that_cannot_run(brain, tmp_path, monkeypatch, content, said):
     graph = tmp_path / "bad.graph.yaml"
     if content is not None:
         graph.write_text(content)
-    result = brain("up", str(graph), "--world", "none", "--run-dir", str(tmp_path / "run"))
+    result = brain_apart("up", str(graph), "--world", "none", "--run-dir", str(tmp_path / "run"))
     assert result.exit_code == 1
     assert said in result.output.replace("\n", " ")
     assert not (tmp_path / "run" / "logs").exists()

@@ -23,6 +23,7 @@ from brain_runtime.contract.stepper import RegionError
 from brain_collectives.hosts.torch_gateway import Ticks
 from brain_collectives.hosts.torch_ranks import Ranks
 from brain_runtime.contract import snapshot
+from brain_tests import in_process
 from brain_tests.copied_regions import FEATURES
 from brain_wire import messages
 from brain_wire.services import service_type
@@ -80,6 +81,7 @@ def test_copies_take_the_mean_and_others_do_not():
     assert after["left"]["steps"] == 11     # what is not adaptive is each one's own
 
 
+@pytest.mark.extended(3)
 @pytest.mark.parametrize("seed", [2, 3])
 def test_ranks_compute_what_lockstep_computes(ranks, tmp_path, seed):
     resolved = three()
@@ -147,6 +149,7 @@ def test_weights_that_the_first_cannot_read(ranks, tmp_path):
         TorchHost(ranks.group, three(left=str(tmp_path / "none.safetensors"), right=str(there)), 0)
 
 
+@pytest.mark.extended       # of any rank test_torch_host.py shows it
 def test_a_copy_that_is_killed_is_named():
     with Ranks(3, timeout=5.0) as some:
         host = TorchHost(some.group, three(), 0)
@@ -223,8 +226,8 @@ def test_what_an_ablation_makes_another_region_is_no_copy(graph):
 
 
 def test_a_dry_run_says_so(graph):
-    done = subprocess.run([sys.executable, "-m", "brain", "up", str(graph()), "--world", "none", "--host", "torch",
-                           "--robot", "diff_drive_controller", "--dry-run"], capture_output=True, text=True)
+    done = in_process.brain("up", str(graph()), "--world", "none", "--host", "torch", "--robot",
+                            "diff_drive_controller", "--dry-run", environment={})
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("a copy of eyes") == 2
 
@@ -302,6 +305,6 @@ def test_a_group_that_ticks(tmp_path):
 @pytest.mark.parametrize("words, why", [(("--tick", "20"), "--tick is for --host torch"),
                                         (("--host", "torch", "--tick", "0"), "'--tick': Input should be greater")])
 def test_ticks_that_are_refused(words, why):
-    done = subprocess.run([sys.executable, "-m", "brain", "up", *words, "--dry-run"], capture_output=True, text=True)
+    done = in_process.brain("up", *words, "--dry-run", environment={})
     assert done.returncode != 0
     assert why in " ".join(done.stderr.replace("│", " ").split()), json.dumps(done.stderr)

@@ -11,6 +11,7 @@ import pytest
 
 from brain_runtime.interfaces import GoalStatus
 from brain_wire.router import free_port
+from brain_tests import in_process
 from brain_tests.asking import ask_on_wire
 from brain_wire import open_node
 from brain_wire.goals import Status
@@ -44,7 +45,7 @@ class Running:
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
 
     def status(self):
-        done = self.brain("status", "--json", "--seconds", "1")
+        done = in_process.brain("status", "--json", "--seconds", "1", environment=self.environment)
         return json.loads(done.stdout) if done.stdout else {"regions": [], "missing": []}, done.returncode
 
     def well(self):
@@ -219,5 +220,5 @@ def test_nobody_there_in_another_domain(up):
     up.well()
     done = up.brain("say", "stop", "--domain", "231")
     assert done.returncode == 1 and "no brain is heard in domain 231" in done.stderr
-    done = up.brain("status", "--domain", "231")
+    done = in_process.brain("status", "--domain", "231", environment=up.environment)
     assert done.returncode == 1 and "no brain is heard" in done.stderr

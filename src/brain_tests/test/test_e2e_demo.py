@@ -119,6 +119,7 @@ def test_the_demo_reaches_both_takes_a_turn_and_survives_a_kill(environment, tmp
                                          "goals", "brainstem", "introspection", "supervisor")}
 
 
+@pytest.mark.extended       # the next test shows where it is written, brain_eval's test_listening.py which part it is
 def test_a_demo_that_fails_says_which_part_why_and_where_it_is_written(environment, tmp_path):
     """With a language that cannot start, the last line names it and its log."""
     (tmp_path / "mute.py").write_text(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from brain_tests import in_process
 from brain_wire.router import free_port
 
 pytestmark = pytest.mark.slow
@@ -20,12 +21,24 @@ PATIENCE = 240.0     # s; only against waiting for ever
 BODY = ("world", "camera", "motor", "brainstem", "introspection")
 MIND = ("vision", "language", "place", "pfc", "goals")
 CONTROL = "10 regions are up and the robot is under control"
+ARENA = ("--world", "arena", "--split", "val", "--seed", "2")
+TOYS = """
+from brain_runtime import FEATURE, Out, Region
+
+class Ticks(Region):
+    rate = 10.0
+    tick = Out("tick", "std_msgs/msg/String", FEATURE)
+
+    def step(self, inbox, state, dt, rng):
+        return {"tick": self.tick(data=self.name)}, state
+"""
 
 
 class Halves:
-    """Two `brain up`s in one domain, on the router of the first."""
+    """Two `brain up`s of the same words in one domain, on the router of the first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, words: tuple[str, ...] = ARENA) -> None:
+        self.words = words
         port = free_port()
         self.folder = folder
         self.environment = {**os.environ, "ROS_DOMAIN_ID": str(port % 200), "XDG_STATE_HOME": str(folder),
@@ -36,8 +49,8 @@ class Halves:
     def up(self, name: str, external: tuple[str, ...]) -> None:
         with open(self.folder / f"{name}.out", "wb") as output:
             self.ups[name] = subprocess.Popen(
-                [sys.executable, "-m", "brain", "up", "--with-parent", "--world", "arena", "--split", "val", "--seed",
-                 "2", "--external", ",".join(external), "--run-dir", str(self.folder / name)],
+                [sys.executable, "-m", "brain", "up", "--with-parent", *self.words, "--external", ",".join(external),
+                 "--run-dir", str(self.folder / name), "--state-dir", str(self.folder / f"{name}.state")],
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def text(self, name: str) -> str:
@@ -48,7 +61,8 @@ class Halves:
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
 
     def status(self) -> tuple[dict[str, dict], list[str]]:
-        done = self.brain("status", "--json", "--seconds", "1")
+        graph = ("--graph", self.words[0]) if self.words is not ARENA else ()
+        done = in_process.brain("status", "--json", "--seconds", "1", *graph, environment=self.environment)
         found = json.loads(done.stdout) if done.stdout else {"regions": [], "missing": []}
         return {r["name"].strip("/"): r for r in found["regions"]}, found["missing"]
 
@@ -72,6 +86,36 @@ def halves(tmp_path: Path):
     made.close()
 
 
+def test_two_halves_of_toys_are_one_brain_and_each_looks_after_its_own(tmp_path: Path) -> None:
+    (tmp_path / "toys.py").write_text(TOYS)
+    (graph := tmp_path / "toys.graph.yaml").write_text("regions: {left: 'toys:Ticks', right: 'toys:Ticks'}\n")
+    halves = Halves(tmp_path, (str(graph), "--world", "none"))
+    halves.environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), halves.environment["PYTHONPATH"]])
+    try:
+        halves.up("one", ("right",))
+        halves.until(lambda: {n for n, r in halves.status()[0].items() if r["state"] == "active"} == {"left"})
+        assert halves.status()[1] == ["/right"], "what is external is expected all the same"
+        assert "2 regions are up" not in halves.text("one")
+        halves.up("other", ("left",))
+        for name in halves.ups:
+            halves.until(lambda: "2 regions are up" in halves.text(name))       # noqa: B023 - used within the round
+
+        right = halves.status()[0]["right"]["pid"]
+        os.kill(right, signal.SIGKILL)
+        halves.until(lambda: (now := halves.status()[0].get("right", {"pid": right}))["pid"] != right
+                     and now["state"] == "active")
+        assert "right ended" in halves.text("other") and "right ended" not in halves.text("one")
+
+        halves.ups["other"].send_signal(signal.SIGINT)
+        halves.ups["other"].wait(PATIENCE)
+        halves.until(lambda: halves.status()[1] == ["/right"])
+        assert halves.ups["one"].poll() is None
+        assert "right" not in {log.stem for log in (halves.folder / "one" / "logs").iterdir()}
+    finally:
+        halves.close()
+
+
+@pytest.mark.extended
 def test_two_halves_are_one_brain_and_each_looks_after_its_own(halves: Halves) -> None:
     halves.up("body", MIND)
     halves.until(lambda: {n for n, r in halves.status()[0].items() if r["state"] == "active"} == set(BODY))

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from brain_tests import in_process
 from brain_wire.router import free_port
 from brain_runtime import LATCHED
 from brain_runtime.contract import heartbeat
@@ -85,7 +86,8 @@ class Place:
             time.sleep(0.1)
 
     def states(self):
-        done = self.brain("status", "--graph", "calm.graph.yaml", "--seconds", "0.5", "--json")
+        done = in_process.brain("status", "--graph", str(self.folder / "calm.graph.yaml"), "--seconds", "0.5", "--json",
+                                environment=self.environment)
         return {r["name"]: r["state"] for r in json.loads(done.stdout)["regions"]} if done.stdout else {}
 
 
@@ -194,17 +196,16 @@ def test_what_runs_already_is_refused_by_up_and_by_run(place):
     assert other.poll() is None
 
 
-def test_the_example_names_what_stands_in_the_room(place):
-    for room, says in (((), "go to the red ball"), (("--split", "val", "--seed", "0"), "go to the yellow ball")):
-        up = place.start("up", "--run-dir", "run", "--json", *room, stderr=open(place.folder / "err", "wb"))
-        number = len(place.started) - 1
-        place.until(lambda: place.text(number), of=number)  # noqa: B023 - used within the round
-        told = json.loads(place.text(number))
-        assert told["under_control"] and told["example"] == says
-        said = (place.folder / "err").read_text()
-        assert f'brain say --router {place.router} --domain {place.domain} "{says}".' in said
-        up.send_signal(signal.SIGINT)
-        up.wait(PATIENCE)
+@pytest.mark.extended(())       # what stands in the room that is the usual one, test_e2e_demo.py shows
+@pytest.mark.parametrize(("room", "says"), [((), "go to the red ball"),
+                                            (("--split", "val", "--seed", "0"), "go to the yellow ball")])
+def test_the_example_names_what_stands_in_the_room(place, room, says):
+    place.start("up", "--run-dir", "run", "--json", *room, stderr=open(place.folder / "err", "wb"))
+    place.until(place.text)
+    told = json.loads(place.text())
+    assert told["under_control"] and told["example"] == says
+    said = (place.folder / "err").read_text()
+    assert f'brain say --router {place.router} --domain {place.domain} "{says}".' in said
 
 
 def test_latched_goals_of_others_are_safe_in_the_view(place):

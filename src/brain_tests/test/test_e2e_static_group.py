@@ -11,6 +11,7 @@ import pytest
 from brain_runtime.interfaces import GoalStatus
 from brain_runtime.graph.robots import load_robot
 from brain_sim.robot import COMMAND_TIMEOUT
+from brain_tests import in_process
 from brain_tests.asking import ask_on_wire
 from brain_tests.driven import REGIONS, running
 from brain_tests.processes import children, gone
@@ -144,12 +145,11 @@ def test_it_ends_with_all_its_processes(brain):
 
 
 def test_a_base_without_a_command_timeout_is_refused(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "brain", "up", "--host", "torch", "--world", "none", "--robot",
-                           "turtlebot3_burger", "--dry-run"], capture_output=True, text=True)
+    up = ("up", "--host", "torch", "--world", "none", "--robot")
+    done = in_process.brain(*up, "turtlebot3_burger", "--dry-run", environment={})
     assert done.returncode == 1
     assert "turtlebot3_burger" in done.stderr and "command_timeout: SECONDS" in done.stderr
-    known = subprocess.run([sys.executable, "-m", "brain", "up", "--host", "torch", "--world", "none", "--robot",
-                            "diff_drive_controller", "--dry-run", "--json"], capture_output=True, text=True)
+    known = in_process.brain(*up, "diff_drive_controller", "--dry-run", "--json", environment={})
     assert known.returncode == 0, known.stderr
     assert json.loads(known.stdout)["host"] == "torch"
     assert load_robot("sim").command_timeout == COMMAND_TIMEOUT
@@ -167,8 +167,7 @@ def test_an_episode_in_real_time():
 
 
 def test_no_real_time_in_lockstep():
-    done = subprocess.run([sys.executable, "-m", "brain", "eval", "--realtime", "--episodes", "1"], capture_output=True,
-                          text=True)
+    done = in_process.brain("eval", "--realtime", "--episodes", "1", environment={})
     assert done.returncode == 2 and "choose --host torch or zenoh" in done.stderr
 
 
@@ -176,6 +175,6 @@ def test_no_real_time_in_lockstep():
 @pytest.mark.parametrize("text", ["0", "-1", ".nan", "true", "5", "soon"])
 def test_a_command_timeout_that_is_none(tmp_path, text):
     (tmp_path / "mine.yaml").write_text(f"description: mine\ncommand_timeout: {text}\n")
-    done = subprocess.run([sys.executable, "-m", "brain", "up", "--host", "torch", "--world", "none", "--robot",
-                           str(tmp_path / "mine.yaml"), "--dry-run"], capture_output=True, text=True)
+    done = in_process.brain("up", "--host", "torch", "--world", "none", "--robot", str(tmp_path / "mine.yaml"),
+                            "--dry-run", environment={})
     assert done.returncode == 1 and "`command_timeout` must be a number of seconds" in done.stderr

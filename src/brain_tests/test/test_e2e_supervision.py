@@ -12,6 +12,7 @@ import pytest
 
 from brain_wire.router import free_port
 from brain_runtime import FEATURE
+from brain_tests import in_process
 from brain_tests.processes import children, gone
 from brain_wire import messages
 from brain_wire import open_node
@@ -90,9 +91,8 @@ class Up:
 
     def status(self):
         """What `brain status --json` says: regions by name."""
-        done = subprocess.run(
-            [sys.executable, "-m", "brain", "status", "--json", "--seconds", "0.6", "--graph",
-             str(self.folder / "toys.graph.yaml")], env=self.environment, capture_output=True, text=True)
+        done = in_process.brain("status", "--json", "--seconds", "0.6", "--graph",
+                                str(self.folder / "toys.graph.yaml"), environment=self.environment)
         found = json.loads(done.stdout) if done.stdout else {"regions": [], "missing": []}
         return {r["name"]: r for r in found["regions"]}, found, done.returncode
 
@@ -135,6 +135,14 @@ def up(tmp_path):
     running.end()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One for all tests that end nobody who is started again."""
+    running = Up(tmp_path_factory.mktemp("shared"))
+    yield running
+    running.end()
+
+
 def test_killed_frozen_stuck_and_raising(up):
     first = up.well("/steady", "/moody")
     os.kill(first["/steady"]["pid"], signal.SIGKILL)
@@ -160,10 +168,10 @@ def test_killed_frozen_stuck_and_raising(up):
         up.well("/steady", "/moody", restarts=2)
 
 
-def test_one_that_cannot_start_does_not_hold_up_the_others(up):
-    up.well("/steady", "/moody")
-    up.until(lambda: "unwilling given up" in up.told(), "giving up")
-    assert "I never start" in up.told()
+def test_one_that_cannot_start_does_not_hold_up_the_others(shared):
+    shared.well("/steady", "/moody")
+    shared.until(lambda: "unwilling given up" in shared.told(), "giving up")
+    assert "I never start" in shared.told()
 
 
 def test_one_that_cannot_be_configured_is_named_at_once_and_control_is_told_when_it_has_been_corrected(tmp_path):
@@ -200,19 +208,19 @@ def test_restart_with_growing_waits(tmp_path):
         running.end()
 
 
-def test_a_router_that_hangs_or_dies_is_started_again(up):
-    up.well("/steady", "/moody")
+def test_a_router_that_hangs_or_dies_is_started_again(shared):
+    shared.well("/steady", "/moody")
 
     def router():
-        return int(re.findall(r"router started: process (\d+)", up.told())[-1])
+        return int(re.findall(r"router started: process (\d+)", shared.told())[-1])
 
     for number, reason in ((signal.SIGSTOP, "router unhealthy"), (signal.SIGKILL, "router ended: killed by SIGKILL")):
         before = router()
         os.kill(before, number)
-        up.until(lambda reason=reason: reason in up.told(), reason)
-        up.until(lambda before=before: router() != before, "another router")
-        reports = up.well("/steady", "/moody")
-        assert all(r["restarts"] == 0 for r in reports.values()), up.told()  # nobody else was blamed for it
+        shared.until(lambda reason=reason: reason in shared.told(), reason)
+        shared.until(lambda before=before: router() != before, "another router")
+        reports = shared.well("/steady", "/moody")
+        assert all(r["restarts"] == 0 for r in reports.values()), shared.told()  # nobody else was blamed for it
 
 
 def test_the_end_leaves_nobody_and_takes_no_force(up):
@@ -240,16 +248,16 @@ def test_kill_9_of_the_supervisor_leaves_no_orphans(up):
         time.sleep(0.02)
 
 
-def test_status_of_regions_that_are_missing_or_gone(up):
-    up.well("/steady", "/moody", "/mortal")
-    reports, found, status = up.status()
+def test_status_of_regions_that_are_missing_or_gone(shared):
+    shared.well("/steady", "/moody", "/mortal")
+    reports, found, status = shared.status()
     assert found["missing"] == ["/unwilling"] and status == 1
     assert found["router"] is True and found["unreadable"] == 0
     assert reports["/steady"]["host"] == "zenoh" and reports["/steady"]["step"] > 0
     assert set(reports["/moody"]["inputs"]) == {"tick", "mood"} and reports["/moody"]["inputs"]["mood"] is None
     watch = subprocess.Popen(
         [sys.executable, "-m", "brain", "status", "--watch", "--json", "--seconds", "0.6", "--graph",
-         str(up.folder / "toys.graph.yaml")], env=up.environment, stdout=subprocess.PIPE, text=True)
+         str(shared.folder / "toys.graph.yaml")], env=shared.environment, stdout=subprocess.PIPE, text=True)
     try:
         seen = json.loads(watch.stdout.readline())
         os.kill(next(r["pid"] for r in seen["regions"] if r["name"] == "/mortal"), signal.SIGKILL)
@@ -265,10 +273,10 @@ def test_status_of_regions_that_are_missing_or_gone(up):
         watch.stdout.close()
 
 
-def test_a_second_brain_of_the_same_names_is_refused(up):
-    up.well("/steady", "/moody")
+def test_a_second_brain_of_the_same_names_is_refused(shared):
+    shared.well("/steady", "/moody")
     second = subprocess.run(
-        [sys.executable, "-m", "brain", "up", str(up.folder / "toys.graph.yaml"), "--world", "none", "--run-dir",
-         str(up.folder / "second")], env=up.environment, capture_output=True, text=True, timeout=PATIENCE)
+        [sys.executable, "-m", "brain", "up", str(shared.folder / "toys.graph.yaml"), "--world", "none", "--run-dir",
+         str(shared.folder / "second")], env=shared.environment, capture_output=True, text=True, timeout=PATIENCE)
     assert second.returncode == 1 and "running already" in second.stderr and "--domain" in second.stderr
-    assert up.well("/steady", "/moody")
+    assert shared.well("/steady", "/moody")

@@ -105,16 +105,16 @@ def test_vision_over_processes_is_vision_to_the_bit(seeing, tmp_path, count, bac
     shutil.copy(weight_file.SHIPPED, other)
     split, whole = seeing(count, backend), seeing()
     for one in (split, whole):
-        one.see(range(12))
-        one.see(range(12, 16), every=0.003)     # too short for a micro-step
+        one.see(range(5))
+        one.see(range(5, 9), every=0.003)       # too short for a micro-step
         assert one.set(silent=True) == ""
-        one.see(range(16, 18))
+        one.see(range(9, 11))
         assert one.set(silent=False) == ""
-        one.see(range(18, 20))
+        one.see(range(11, 13))
         assert one.set(weights=str(other)) == ""
-        one.see(range(20, 24))
+        one.see(range(13, 16))
         assert "keeps the weights" in one.set(weights=str(tmp_path / "none.safetensors"))
-        one.see(range(24, 28))
+        one.see(range(16, 19))
     same(split, whole)
     kept = split.state()
     processes = split.shards()
@@ -122,7 +122,7 @@ def test_vision_over_processes_is_vision_to_the_bit(seeing, tmp_path, count, bac
     assert len(processes) == count - 1 and all(map(gone, processes))
     after, before = seeing(count, backend, state=kept), seeing(state=kept)
     for one in (after, before):
-        one.see(range(28, 34))
+        one.see(range(19, 23))
     same(after, before)
 
 
@@ -295,9 +295,11 @@ class Painter(Region):
 """
 
 
+@pytest.mark.extended("frozen")     # of one that is frozen test_a_shard_that_goes_is_named_and_none_is_left tells
 @pytest.mark.slow
-def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
-    """Killed, then frozen: vision fails, comes back with its state and new shards; the other region does not notice."""
+@pytest.mark.parametrize(("case", "losses"), [("killed", LOSSES[:1]), ("frozen", LOSSES[1:])])
+def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path, case, losses):
+    """Vision fails, comes back with its state and new shards; the other region does not notice."""
     from brain_runtime import STREAM
     from brain_runtime.interfaces import Heartbeat
     from brain_wire import open_node
@@ -338,7 +340,7 @@ def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
 
             vision = until(lambda: looking(steps=5), "vision to step")
             painter = until(lambda: beats.get("painter"), "a painter").pid
-            for number, words in LOSSES:
+            for number, words in losses:
                 until(lambda: list((tmp_path / "state").glob("**/vision.safetensors")), "a snapshot")
                 (shard,) = [child for child in children(vision) if "brain_collectives.shard_process" in command(child)]
                 seen |= {vision, shard}
@@ -351,7 +353,7 @@ def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path):
                 assert all(map(gone, (before, shard)))
                 assert text().count("restored the state of") == beats["vision"].restarts
             seen |= {vision, painter, *children(vision)}
-            assert beats["vision"].restarts >= 2 and beats["painter"].restarts == 0
+            assert beats["vision"].restarts >= 1 and beats["painter"].restarts == 0
     finally:
         up.send_signal(signal.SIGINT)
         up.wait(PATIENCE)

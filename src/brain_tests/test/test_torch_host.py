@@ -59,6 +59,7 @@ def ranks():
         yield made
 
 
+@pytest.mark.extended(4)
 @pytest.mark.parametrize("seed", [3, 4])
 def test_it_computes_what_lockstep_computes(ranks, seed):
     host, local = TorchHost(ranks.group, RESOLVED, seed), LocalHost(RESOLVED.make(), seed=seed)
@@ -198,6 +199,31 @@ def test_an_episode_on_a_static_group_is_that_of_lockstep():
     assert found == expected
 
 
+HOLDER = """
+import sys
+from brain_runtime.hosts.torch_ranks import Ranks
+with Ranks(1) as some:
+    print(*some.processes(), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_whoever_is_interrupted_leaves_no_ranks():
+    process = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               start_new_session=True)
+    with process:
+        (rank,) = map(int, process.stdout.readline().split())
+        assert not gone(rank)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(400) not in (0, None)
+    until = time.monotonic() + 30
+    while not gone(rank):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.extended       # the test before shows it of one rank
 @pytest.mark.slow
 def test_an_interrupted_evaluation_leaves_no_ranks():
     process = subprocess.Popen([sys.executable, "-m", "brain", "eval", "--host", "torch", "--episodes", "1"],
