@@ -293,7 +293,7 @@ def kept(root: Path) -> list[str]:
     (root / ".pytest_cache" / "tests.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     path = root / "results" / "tests.json"
     if os.environ.get("BRAIN_TEST_SAVE"):
-        from brain_runtime.command import saved     # as all that is in that folder
+        from brain_eval import saved     # as all that is in that folder
 
         about = {"name": "tests", **saved.provenance(), "command": "BRAIN_TEST_SAVE=1 make test", "seeds": {}}
         path.write_text(json.dumps({**about, "figures": figures}, indent=1) + "\n", encoding="utf-8")

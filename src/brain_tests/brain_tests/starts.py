@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "beside others": {"robot": "diff_drive_controller", "external": ["vision", "place"], "log_level": "debug"},
 }
 """Arguments of launch files."""
-STILL = ("brain_runtime.process", "brain_runtime.static_group")
+STILL = ("brain_runtime.process", "brain_collectives.static_group")
 """Modules in whose place something stands still: what starts them is looked at, and not what they do."""
 PYTHON = """#!/bin/sh
 case "$2" in

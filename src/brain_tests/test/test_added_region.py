@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from brain import reference
+from brain_eval import reference
 from brain_eval import ablations
 from brain_runtime.graph import graphs
 from brain_runtime.contract.declared import named

@@ -201,7 +201,7 @@ def test_an_episode_on_a_static_group_is_that_of_lockstep():
 
 HOLDER = """
 import sys
-from brain_runtime.hosts.torch_ranks import Ranks
+from brain_collectives.hosts.torch_ranks import Ranks
 with Ranks(1) as some:
     print(*some.processes(), flush=True)
     sys.stdin.read()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a device's twin is told, what it is believed to be and since when, property by property; and how it is shown."""
+"""Form of a device's twin: what each property is believed to be, and since when; and how it is shown."""
 from __future__ import annotations
 
 from typing import Any, Mapping

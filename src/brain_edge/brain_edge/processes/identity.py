@@ -22,7 +22,7 @@ RETRY = 1.0         # s between attempts to reach a cloud, or a brain, that was 
 
 
 def begun(what: str) -> Ending:
-    """What ends this process, which logs to standard error from now on, under a name, be the disk full or not."""
+    """Ending of this process, which logs to standard error from now on, under a name, be the disk full or not."""
     ending = Ending()
     survive_full_disk()
     safe_text.log_to(sys.stderr, logging.INFO, f"%(asctime)s %(levelname)s {what}: %(message)s")

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from brain_training.definitions import motor_definition
+from brain_training.definitions import motor as motor_definition
 from brain_regions.vision import network as vision_network
 from brain_training import language, motor, vision
 from brain_training.parallel import chains

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from brain_training.definitions import motor_definition
+from brain_training.definitions import motor as motor_definition
 from brain_regions.vision import network as vision_network
 from brain_training import language, motor, vision
 from brain_training.language_loss import Recipe as LanguageRecipe
