@@ -29,7 +29,8 @@ SEARCHING, APPROACHING, REACHED = 1, 2, 3
 class Listener:
     """What a sound node hears of the brain."""
 
-    def __init__(self, node):
+    def __init__(self, node, log):
+        self._log = log
         self._beats = node.subscription("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, by_publisher=True)
         self._status = node.subscription("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
         self._commands = node.subscription("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(100))
@@ -55,14 +56,18 @@ class Listener:
                     self.moved += bool(message.twist.linear.x or message.twist.angular.z)
         time.sleep(0.05)
 
+    def missing(self):
+        return {name for name in REGIONS if time.monotonic() - self.active.get(name, 0.0) >= 1.0}
+
     def whole(self):
-        return all(time.monotonic() - self.active.get(name, 0.0) < 1.0 for name in REGIONS)
+        return not self.missing()
 
     def until(self, condition, what, brain):
         end = time.monotonic() + PATIENCE
         while not condition():
             assert brain.poll() is None, f"`brain up` ended with {brain.returncode}"
-            assert time.monotonic() < end, f"waited in vain for {what}: {self.states[-3:]}"
+            assert time.monotonic() < end, (f"waited in vain for {what}: {self.states[-3:]}, without {self.missing()}; "
+                                            f"{self._log.read_text(errors='replace')[-3000:]}")
             self.listen()
 
 
@@ -76,12 +81,12 @@ def test_nonsense_on_everything_ends_nobody(tmp_path):
     router, domain = f"tcp/127.0.0.1:{port}", port % 200
     where = ["--router", router, "--domain", str(domain)]
     color, shape = generate_room("train", SEED).objects[0].kind
-    log = open(tmp_path / "up.log", "wb")
+    log = tmp_path / "up.log"
     brain = subprocess.Popen([sys.executable, "-m", "brain", "up", *where, "--run-dir", str(tmp_path), "--split",
-                              "train", "--seed", str(SEED)], stdout=log, stderr=log)
+                              "train", "--seed", str(SEED)], stdout=log.open("wb"), stderr=subprocess.STDOUT)
     try:
         with open_node("hostile_test", domain=domain, router=router, patience=PATIENCE) as node:
-            ear = Listener(node)
+            ear = Listener(node, log)
             ear.until(ear.whole, "all regions", brain)
             pids = {name: set(ear.pids[name]) for name in REGIONS}
             attack = subprocess.Popen([sys.executable, "-m", "brain_tests.attack", *where, "--seconds", str(SECONDS)],
@@ -113,7 +118,6 @@ def test_nonsense_on_everything_ends_nobody(tmp_path):
     finally:
         brain.send_signal(signal.SIGINT)
         assert brain.wait(120) == 0
-        log.close()
 
 
 def status(where):
