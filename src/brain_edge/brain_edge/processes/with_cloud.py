@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places where a verb asks: the cloud, or a folder of an edge or a cloud; the answer is shown once, or again and again."""
+"""Places where a verb asks: the cloud, or a folder of an edge or a cloud; the answer is shown once or repeatedly."""
 from __future__ import annotations
 
 import time
