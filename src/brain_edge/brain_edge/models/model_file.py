@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from safetensors import SafetensorError, safe_open
-
 from brain_edge.blobs.store import BlobProblem, digest_of
 from brain_wire.safe_text import line, quoted
 
@@ -48,6 +46,8 @@ def check_model(path: Path) -> tuple[int, dict[str, str]]:
         OSError: it cannot be read.
         ModelProblem: it is no safetensors file, or is torn.
     """
+    from safetensors import SafetensorError, safe_open      # 8 MB, which an edge need not hold before a model comes
+
     size = path.stat().st_size
     if size > LARGEST:
         raise ModelProblem(f"{path} has {size} bytes, and a model has at most {LARGEST}")
