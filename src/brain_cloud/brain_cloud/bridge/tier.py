@@ -133,6 +133,7 @@ def clear_dead() -> None:
     """Removes the folders of tiers whose clouds were killed: their sockets are there, and nobody listens at them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with socket.socket(socket.AF_UNIX) as found, contextlib.suppress(OSError):
+            found.settimeout(1.0)       # whoever else may write there may listen, and accept nobody
             if found.connect_ex(str(folder / NET_NAME)) == errno.ECONNREFUSED:
                 shutil.rmtree(folder, ignore_errors=True)
 
