@@ -22,7 +22,7 @@ from brain_collectives.hosts.torch_gateway import Gateway
 from brain_collectives.hosts.torch_group import Group
 from brain_collectives.hosts.torch_ranks import Ranks
 from brain_collectives.hosts.torch_snapshot import unpack
-from brain_collectives.torch_process import end, obey
+from brain_collectives.torch_process import end, obey, one_thread
 from brain_runtime.contract import snapshot
 from brain_runtime.contract.heartbeat import new_epoch
 from brain_runtime.contract.stepper import RegionError
@@ -174,4 +174,5 @@ def _drive(group: Group, resolved: Resolved, session: Session, options: Any, end
 
 
 if __name__ == "__main__":
+    one_thread()
     leave(main())

@@ -18,8 +18,20 @@ from brain_runtime.contract.stepper import RegionError
 from brain_runtime.graph.resolved import Resolved
 from brain_runtime.hosts.backends import GroupError
 from brain_runtime.run.ending import leave
+from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import safe_text
 from brain_wire.logs import survive_full_disk
+
+
+def one_thread() -> None:
+    """Begins this process anew with one thread for torch and NumPy, where nobody has said how many.
+
+    Both ask when they are loaded, which is before any line of a module of this package is run. The kernel of processes
+    says it to all that it starts; torchrun does so only where it starts several.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        os.environ.update({**ONE_THREAD, **os.environ})
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def end(group: Group) -> None:
@@ -76,4 +88,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    one_thread()
     leave(main())

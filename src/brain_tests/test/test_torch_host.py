@@ -251,3 +251,11 @@ def test_a_brain_without_ranks_is_refused_by_the_group_in_one_line(tmp_path):
     assert done.returncode == 2 and done.stderr.splitlines() == [
         "cannot start: graph brain has no region that could run in a static group, with the host zenoh; write the file "
         "by `brain up --host torch --dry-run --json`"]
+
+
+def test_a_rank_that_torchrun_starts_alone_has_one_thread():
+    script = ("from brain_collectives.torch_process import one_thread\none_thread()\nimport os, torch\n"
+              "print(torch.get_num_threads(), os.environ['OPENBLAS_NUM_THREADS'], os.environ['MKL_NUM_THREADS'])")
+    untold = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", script], env=untold, capture_output=True, text=True)
+    assert done.stdout.split() == ["1", "1", "1"], done
