@@ -146,9 +146,9 @@ class ScanWatch:
         why = beams.misshapen(scan) or ("" if pose is None else _late(time_seconds(scan.header.stamp), stamp))
         if not why:
             self.beams = seen = beams.read(scan, self.body)
-            then = self._past.at(time_seconds(scan.header.stamp)) or pose
             why = (self._repeats(seen, pose, now) or self._jumps(seen, pose, now) or beams.untold(seen, self.body)
-                   or self._judge(seen, pose, now) or self._mounting.take(seen, then))
+                   or self._judge(seen, pose, now)
+                   or self._mounting.take(seen, self._taken_from(time_seconds(scan.header.stamp), pose, stamp)))
         if why:
             self.fault, self._bad = why, now
         elif now - self._bad >= HOLD:
@@ -166,6 +166,15 @@ class ScanWatch:
         self._pose = pose
         if pose is not None:
             self._past.put(stamp, pose)
+
+    def _taken_from(self, stamp: float, pose: Pose | None, odometry: float) -> Pose | None:
+        """Pose that the scan was taken from; None where nobody knows: on a busy machine one of them comes late.
+
+        By the stamps (s) of the scan and of odometry. Where these tell nothing of each other, the newest pose is it.
+        """
+        if min(stamp, odometry) <= 0.0 or abs(odometry - stamp) >= DISAGREE:
+            return pose
+        return self._past.at(stamp)
 
     # -- equal scans -----------------------------------------------------------------------------------------------
 

@@ -304,6 +304,23 @@ def test_what_comes_late_is_named_by_its_stamp(apart, said):
     assert ScanWatch().take(scan, None, 5.0, Body(), 1000.0 + apart) == ""      # of odometry that is not fresh
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_scan_of_before_a_busy_machine_heard_odometry_again_does_not_blame_the_mounting(seed):
+    """A wrong alarm would hold the robot for good, since only one that moves can show how its lidar is mounted."""
+    lidar, watch, rng = Lidar(ROOM), ScanWatch(), np.random.default_rng(seed)
+    moments, heard = [], -1
+    for k in range(600):       # to and fro on an arc
+        yaw = 1.2 * math.asin(math.sin(0.125 * k))
+        moments.append(((-1.5 + 0.3 * math.sin(yaw), 0.6 - 0.3 * math.cos(yaw), yaw), 1000.0 + PERIOD * k))
+        if k < heard:           # the machine is busy
+            continue
+        taken = k - int(rng.integers(1, 4)) if k == heard else k
+        heard = k + 8 if rng.random() < 0.1 else -1
+        scan = lidar.message(lidar.ranges(*moments[taken][0], rng), header=messages.make(
+            "std_msgs/msg/Header", stamp=messages.time_message(moments[taken][1])))
+        assert watch.take(scan, moments[k][0], PERIOD * k, Body(), moments[k][1]) == ""
+
+
 WALLS = (0.0, 0.0, 3.0, 2.0), (2.0, 1.2, 0.3, 0.3), (-1.0, -1.5, 0.4, 0.2)
 TURNED = {"back": math.pi, "left": math.pi / 2, "right": -math.pi / 2}
 

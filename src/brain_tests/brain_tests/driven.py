@@ -58,10 +58,12 @@ class Brain:
         self._beats = hear("brain/heartbeat", "brain_interfaces/msg/Heartbeat", STREAM, by_publisher=True)
         self._verdict = hear("sim/verdict", "std_msgs/msg/String", LATCHED)
         self._command = hear("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE.with_depth(10))
+        self._trace = hear("brain/trace", "brain_interfaces/msg/Trace", STREAM)
         self._status = hear("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED.with_depth(10))
         self._goal = self.node.publisher("goal/text", "std_msgs/msg/String", LATCHED)
         self._mark = self.node.publisher("sim/mark", "std_msgs/msg/String", FEATURE)
         self.report, self.commands, self.status = {}, [], None
+        self.reason = "nothing was heard of the brainstem"      # for what it made of the last command
         self.flooded, self.broken = False, 0    # heartbeats that cannot be read are counted, and elsewhere an error
 
     def listen(self, seconds=0.05):
@@ -81,6 +83,10 @@ class Brain:
         for arrival in self._command.take():
             twist = messages.decode(arrival.data, self._command.type).twist
             self.commands.append((twist.linear.x, twist.angular.z))
+        for arrival in self._trace.take():
+            trace = messages.decode(arrival.data, self._trace.type)
+            self.reason = (f"wanted {trace.wanted_linear:.2f} m/s {trace.wanted_angular:.2f} rad/s, "
+                           f"given {trace.linear:.2f} {trace.angular:.2f}: {trace.reason or 'passed'}")
         for arrival in self._status.take():
             self.status = messages.decode(arrival.data, self._status.type)
         return self
@@ -89,7 +95,9 @@ class Brain:
         """Listens until the condition holds."""
         end = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < end, f"waited in vain for {what}\n" + (self.folder / "up.log").read_text()[-3000:]
+            assert time.monotonic() < end, (
+                f"waited in vain for {what}; {self.status and self.status.reason or 'no status'}; "
+                f"brainstem: {self.reason}\n" + (self.folder / "up.log").read_text()[-3000:])
             self.listen()
 
     def alive(self, name, not_pid=None):

@@ -133,7 +133,8 @@ def _started(name: str, folder: Path, port: int) -> list[Any]:
                     now = [words] if "brain_runtime.process" in words else []
                 same = same + 1 if now and now == found else 0
                 found = now
-            return Places(folder, endpoint, str(python))([found, _made(found, folder)])
+            started, files = Places(folder, endpoint, str(python))([found, _made(found, folder)])
+            return [sorted(started), files]     # by their names: where Python lies changes nothing
         finally:
             process.send_signal(signal.SIGINT)
             try:
