@@ -35,7 +35,9 @@ FORKED = {
     "brain_cloud": ("brain_cloud.processes.run_cloud", "brain_edge.processes.run_edge", "brain_runtime.process",
                     "brain_wire.router"),
     "brain_runtime": ("brain_runtime.process", "brain_wire.router"),
-    "brain_tests": ("brain_runtime.process", "brain_runtime.ros_process"),      # the second where there is a ROS
+    # ros_process where there is a ROS
+    "brain_tests": ("torch", "brain_collectives.shard_process", "brain_collectives.torch_process",
+                    "brain_runtime.process", "brain_runtime.ros_process"),
     "brain_training": ("torch", "brain_training.process_pool", "brain_training.language", "brain_training.motor",
                        "brain_training.parallel.mesh_trainer", "brain_training.parallel.pipeline_stage",
                        "brain_training.parallel.pipeline_trainer", "brain_training.parallel.tensor_trainer",
@@ -193,25 +195,27 @@ def in_order(items: list[pytest.Item], before: dict[str, float]) -> list[pytest.
 
 
 class Turn:
-    """Keeps the brains of two parts apart: a module that starts some holds a lock until its last test has ended."""
+    """Lock of the checkout, so that a second run in it, and the other part of this one, are held too."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._lock: Any = None
 
-    def begins(self, item: pytest.Item) -> None:
-        """Waits until no module of the other part has the lock."""
+    def begins(self, item: pytest.Item, how: int = fcntl.LOCK_EX) -> None:
+        """Waits until nobody has the lock who keeps this test from beginning, unless it has it from the one before."""
         if self._lock is None:
-            self._lock = (item.config.rootpath / ".pytest_cache" / "brains.lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock = (item.config.rootpath / ".pytest_cache" / f"{self._name}.lock").open("w")
+            fcntl.flock(self._lock, how)
 
     def ends(self) -> None:
-        """Lets the other part have its turn."""
+        """Lets others have their turn."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
 
-brains_turn = Turn()
+brains_turn = Turn("brains")    # of a module that starts brains, beside the other part
+alone_turn = Turn("alone")      # of a test, or of those of a module that are to run alone, which may share a brain
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -220,16 +224,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     Modules that start brains wait for their turn.
     """
+    alone = [one is not None and one.path == item.path and one.get_closest_marker("alone") for one in (item, nextitem)]
     if takes_turns() and starts_brains(item.path.name):
         brains_turn.begins(item)
+    if is_worker(item.config):
+        alone_turn.begins(item, fcntl.LOCK_EX if alone[0] else fcntl.LOCK_SH)
     try:
-        if not is_worker(item.config):
-            return (yield)
-        # The lock is of the checkout: a second run in it is held too.
-        with (item.config.rootpath / ".pytest_cache" / "alone.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
-            return (yield)
+        return (yield)
     finally:
+        if not all(alone):
+            alone_turn.ends()
         if nextitem is None or nextitem.path != item.path:
             brains_turn.ends()
 

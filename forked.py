@@ -16,9 +16,13 @@ import sys
 import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Iterator
+from unittest import mock
 
 from brain_runtime.run.end_with_parent import signalled
+from brain_runtime.run.loop import Loop, with_options
+from brain_runtime.run.workload import Workload
+from brain_wire.standby import OPTION
 
 FORKS = multiprocessing.get_context("forkserver")
 
@@ -73,6 +77,21 @@ class Forked:
         if self._process.exitcode is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
         return self._process.exitcode
+
+
+@contextlib.contextmanager
+def forked_modules() -> Iterator[None]:
+    """Has the loops of this process fork what they would start as ``python -m module``, for a while."""
+    spawn = Loop._spawn
+
+    def fork(loop: Loop, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> Any:
+        if tuple(workload.argv[:2]) != (sys.executable, "-m") or OPTION in more or stdin != subprocess.DEVNULL:
+            return spawn(loop, workload, more, stdin)
+        return Forked(*with_options(workload.argv, more)[1:], log=loop._logs.file(workload.name) or Path(os.devnull),
+                      environment=loop._environment_of(workload))
+
+    with mock.patch.object(Loop, "_spawn", fork):
+        yield
 
 
 def _run(words: tuple[str, ...], log: Path | None, tells: Connection, environment: dict[str, str]) -> None:

@@ -93,7 +93,7 @@ def install(distribution: str, folder: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as others:
         others.write(constraints_beside(requirements(distribution).read_text(encoding="utf-8")))
         others.flush()
-        make_venv.pip_with_progress("install", "--constraint", others.name, "--requirement", str(TOOLS),
+        make_venv.pip_with_progress("install", "--no-compile", "--constraint", others.name, "--requirement", str(TOOLS),
                                     "--requirement", str(requirements(distribution)), folder=folder)
     borrow_packages(folder)
     name_this_python(folder)

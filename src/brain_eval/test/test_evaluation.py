@@ -164,6 +164,7 @@ def test_a_budget_that_is_never_short_changes_no_episode_and_counts_what_was_sen
     assert per_second["all"]["bytes"] == pytest.approx(sum(t["bytes"] for n, t in per_second.items() if n != "all"))
 
 
+@pytest.mark.extended       # test_conformance shows it of a region, on each host
 @pytest.mark.slow
 def test_with_one_byte_a_second_all_that_is_critical_passes_and_no_stream_is_silent():
     """A whole brain at an episode in which it is told to stop."""
@@ -339,6 +340,7 @@ def test_every_population_that_is_declared_can_have_a_lesion(region, parameter):
     assert parsed.parameters == {region: {"lesions": tuple(f"{name}=drop:0.3" for name in parameter)}}
 
 
+@pytest.mark.extended       # test_lesions of brain_regions shows it of each population
 @pytest.mark.slow
 def test_an_episode_with_a_lesion_is_the_same_again_and_goes_otherwise_than_without(front):
     episode, whole = front

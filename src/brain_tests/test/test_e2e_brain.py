@@ -200,7 +200,7 @@ def test_a_plugin_sensor_joins_and_leaves(up):
     up.well()
 
 
-@pytest.mark.extended("pfc", "language", "camera")
+@pytest.mark.extended       # test_faults has each loss, and that the goal is pursued after it
 @pytest.mark.parametrize(("name", "number"), [("vision", signal.SIGKILL), ("pfc", signal.SIGSTOP),
                                               ("language", signal.SIGKILL), ("camera", signal.SIGKILL)])
 def test_said_once_it_is_pursued_although_a_region_dies(up, name, number):

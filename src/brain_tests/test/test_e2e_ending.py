@@ -108,6 +108,7 @@ def crash(brain, name, state):
     assert brain.beats[name][1].state == state
 
 
+@pytest.mark.extended       # test_conformance_services shows it of each host with a toy
 def test_what_was_ordered_stays_so_until_it_is_ordered_otherwise(brain):
     """Neither the supervisor, nor a spare process, nor a fleet that wants it active begins what was ended by order."""
     brain.keep_moving()

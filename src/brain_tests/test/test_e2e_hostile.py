@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 REGIONS = {f"/{name}" for name in ("vision", "language", "place", "pfc", "goals", "motor", "brainstem", "introspection",
                                    "world", "camera")}
 SEED = 3
-SECONDS = 60.0 if "BRAIN_TEST_EXTENDED" in os.environ else 20.0
+SECONDS = 60.0 if "BRAIN_TEST_EXTENDED" in os.environ else 10.0
 PATIENCE = 240.0        # s; only against waiting for ever
 SEARCHING, APPROACHING, REACHED = 1, 2, 3
 

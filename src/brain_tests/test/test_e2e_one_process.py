@@ -19,7 +19,7 @@ from brain_wire import messages
 from brain_wire.goals import Status
 from brain_wire.services import service_type
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]    # as in test_faults
 
 TOGETHER = [name for name in REGIONS if name not in ("camera", "brainstem")]
 STRING = "std_msgs/msg/String"
@@ -138,7 +138,6 @@ def test_one_that_raises_begins_anew_alone(brain):
 
 
 @pytest.mark.extended(signal.SIGSEGV)
-@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_crash_of_all_of_them(brain, number):
     stands_and_comes_back(brain, number.name, lambda process: os.kill(process, number))
@@ -146,7 +145,6 @@ def test_a_crash_of_all_of_them(brain, number):
     assert "[pfc] restored the state of" in told(brain, "one-process")
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(("mood", "fault"), [("stick", "stuck: step"), ("hold", "hung: no heartbeat")])
 def test_a_step_that_sticks_or_holds_the_lock_of_all_of_them(brain, mood, fault):
     before = told(brain).count(fault)

@@ -90,6 +90,7 @@ def test_what_is_no_message_costs_nothing(brain):
     assert brain.alive("pfc") and brain.pid("pfc") == before
 
 
+@pytest.mark.extended       # one that is killed shows it here, and test_torch_host of one that is frozen
 def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_go_on(brain):
     brain.keep_moving()
     stops = lambda: brain.report.get("invariants", {}).get("stops", [])  # noqa: E731
@@ -127,6 +128,7 @@ def test_one_that_is_killed_takes_all_down_and_is_named(brain):
     brain.until(lambda: brain.whole() and all(brain.pid(name) != before[name] for name in GROUPED), "all of them")
 
 
+@pytest.mark.extended       # that record is the same under any host; see test_e2e_brain
 def test_an_emergency_stop_outlives_the_group(brain):
     brain.node.publisher("estop", "std_msgs/msg/Bool").publish(messages.make("std_msgs/msg/Bool", data=True))
     brain.until(lambda: (brain.folder / "state" / "brainstem.estop").exists(), "its record")

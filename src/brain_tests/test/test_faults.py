@@ -20,7 +20,8 @@ from brain_runtime.interfaces import GoalStatus
 from brain_tests.driven import REGIONS, running
 from brain_wire import messages
 
-pytestmark = pytest.mark.slow
+# A standstill is timed; and no test waits to be alone while a brain of it runs.
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 STOPS = {"pfc", "motor", "brainstem"}       # without these nothing may move
 BRAKING = 0.5                               # s from top speed to standstill at the base's own deceleration
@@ -46,7 +47,6 @@ ENOUGH = [("brainstem", signal.SIGKILL), ("brainstem", signal.SIGSTOP), ("motor"
           ("vision", signal.SIGKILL)]      # each recovery once
 
 
-@pytest.mark.alone      # a standstill is timed
 @pytest.mark.parametrize(("name", "number"), [
     pytest.param(name, number, marks=() if (name, number) in ENOUGH else pytest.mark.extended)
     for name in REGIONS for number in (signal.SIGKILL, signal.SIGSTOP)])
@@ -214,7 +214,6 @@ def test_what_is_no_order_leaves_a_stop_what_it_is(brain):
     assert status.state == GoalStatus.STATE_STOPPED
 
 
-@pytest.mark.alone
 def test_floods_are_survived(brain):
     publisher = brain.node.publisher("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE)
     pids = {n: brain.pid(n) for n in REGIONS}
@@ -232,7 +231,6 @@ def test_floods_are_survived(brain):
     brain.keep_moving()
 
 
-@pytest.mark.alone
 def test_a_flood_of_heartbeats_makes_the_wire_suspect_and_not_the_regions(brain):
     """As fast as it goes, from beside: nobody hears the others' heartbeats, and nobody is ended for it."""
     pids = {n: brain.pid(n) for n in REGIONS}

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from forked import forked_modules
 from brain_regions.columns import same_bits
 from brain_regions.vision import weights as weight_file
 from brain_runtime.graph import GraphError, RegionSpec, parse_graph
@@ -25,6 +26,13 @@ VISION = "brain_regions.vision:Vision"
 PATIENCE = 240.0     # s; only against waiting for ever
 LOSSES = [(signal.SIGKILL, "was killed by SIGKILL"), (signal.SIGSTOP, "did not answer in time")]
 WORK = "brain_tests.shard_works:misbehave"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forks():
+    """Shards of this process are forks; where a process or a brain of its own starts them, they are as shipped."""
+    with forked_modules():
+        yield
 
 
 def image(number):
@@ -295,7 +303,7 @@ class Painter(Region):
 """
 
 
-@pytest.mark.extended("frozen")     # of one that is frozen test_a_shard_that_goes_is_named_and_none_is_left tells
+@pytest.mark.extended       # test_a_shard_that_goes_is_named_and_none_is_left, and test_faults of any region that ends
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "losses"), [("killed", LOSSES[:1]), ("frozen", LOSSES[1:])])
 def test_in_a_brain_a_lost_shard_costs_its_region_alone(tmp_path, case, losses):

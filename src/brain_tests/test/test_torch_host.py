@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from forked import Forked, forked_modules
 from brain_eval.bench.wire import PINGING
 from brain_runtime.contract import snapshot
 from brain_runtime.hosts.backends import GroupError
@@ -51,6 +52,13 @@ def arrays(states, folder):
         path.write_bytes(states[name])
         found[name] = {key: value.tolist() for key, value in snapshot.read(path, region).items()}
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forks():
+    """Ranks of this process are forks; where another process starts them, they are as shipped."""
+    with forked_modules():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +137,7 @@ def test_ranks_that_do_not_fit_the_graph():
             TorchHost(few.group, RESOLVED)
 
 
+@pytest.mark.extended(signal.SIGKILL)       # test_e2e_static_group kills one
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_is_lost_takes_all_down_and_is_named(number):
     with Ranks(len(NAMES), timeout=4.0) as some:
@@ -152,8 +161,7 @@ def test_a_rank_of_which_there_are_two():
     for rank in (1, 1):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port)}
-        said.append(subprocess.Popen([sys.executable, "-m", "brain_collectives.torch_process", "--timeout", "20"],
-                                     env=environment, stderr=subprocess.PIPE, text=True))
+        said.append(Forked("-m", "brain_collectives.torch_process", "--timeout", "20", environment=environment))
     import torch.distributed as dist
 
     store = dist.TCPStore("127.0.0.1", port, 3, is_master=True, wait_for_workers=False)     # that of rank 0
@@ -163,11 +171,11 @@ def test_a_rank_of_which_there_are_two():
             time.sleep(0.05)
         second = next(process for process in said if process.poll() is not None)
         assert second.returncode == 1
-        assert "two processes of the group have rank 1; start each rank once" in second.stderr.read()
+        assert "two processes of the group have rank 1; start each rank once" in second.stdout.read()
     finally:
         for process in said:
             process.kill()
-            process.communicate()
+            process.wait()
         del store
 
 

@@ -257,7 +257,7 @@ class Loop:
         spare, one.spare, seen.spare = one.spare, None, False
         seen.spare_due = self._now + (SETTLED if seen.starts == 1 else SETTLED_AGAIN)
         self._logs.add(workload.name, f"--- {datetime.now():%Y-%m-%d %H:%M:%S} start {seen.starts}: "
-                                      f"{' '.join(_with(workload.argv, more))}\n")
+                                      f"{' '.join(with_options(workload.argv, more))}\n")
         popen: subprocess.Popen | Tree | Called | None
         popen = None if spare is None else spare.put_to_work(seen.starts - 1)
         try:
@@ -289,14 +289,16 @@ class Loop:
 
     def _spawn(self, workload: Workload, more: list[str], stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
         """Starts a process, which ends with this one, in good order where others need it. Raises OSError."""
-        command = _with(workload.argv, more)
-        told = {**self._environment, **keeper.told(workload.stop_order), **self._added, **workload.environment}
-        environment = {name: value for name, value in told.items() if value is not None}
+        command, environment = with_options(workload.argv, more), self._environment_of(workload)
         if not workload.lingers:
             command = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), *command]
         with self._logs.output(workload.name) as log:
             return subprocess.Popen(command, stdin=stdin, stdout=log, stderr=self._logs.errors, env=environment,
                                     start_new_session=True)
+
+    def _environment_of(self, workload: Workload) -> dict[str, str]:
+        told = {**self._environment, **keeper.told(workload.stop_order), **self._added, **workload.environment}
+        return {name: value for name, value in told.items() if value is not None}
 
     def _keep_spare(self, one: _Process) -> None:
         one.seen.spare_due = self._now + SETTLED     # one that does not stay is not tried again at once
@@ -369,7 +371,7 @@ class Loop:
         self._show(Event(time.time(), self._log, "warning", text))
 
 
-def _with(argv: Sequence[str], more: Sequence[str]) -> list[str]:
+def with_options(argv: Sequence[str], more: Sequence[str]) -> list[str]:
     """A command line with more options, before ``--ros-args``, which takes all that follows."""
     at = argv.index("--ros-args") if "--ros-args" in argv else len(argv)
     return [*argv[:at], *more, *argv[at:]]

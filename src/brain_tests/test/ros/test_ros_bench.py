@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from rclpy.utilities import get_rmw_implementation_identifier
 
 
+@pytest.mark.extended       # a bench's harness; `brain bench ros` itself says what it cannot measure
 def test_it_takes_all_its_figures_and_leaves_no_process() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "brain", "bench", "ros", "--blocks", "1", "--count", "10", "--idle", "1", "--ticks",
