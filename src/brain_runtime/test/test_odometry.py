@@ -185,6 +185,18 @@ def test_sound_odometry_is_never_refused(name):
             assert not judge.hear(driver(*row), now), (hz, row[0], judge.refused)
 
 
+@pytest.mark.parametrize("drives", [False, True])
+def test_a_twist_that_is_the_mean_since_the_message_before_is_believed_across_gaps(drives):
+    """As wheel odometry tells it on a busy machine, of a robot that stops where nothing is heard of it."""
+    judge, rng, t, way = Odometry(), np.random.default_rng(0), 0.0, 0.0
+    for _ in range(300):
+        speed = rng.uniform(0.5, 1.5)
+        for dt, moves in [(0.02, 0.02 * min(k / 5, 1.0)) for k in range(int(rng.integers(2, 12)))] + [(0.45, 0.15)]:
+            t, way, mean = t + dt, way + speed * moves, speed * moves / dt
+            message = tell(way, 0.0, 0.0, mean, 0.0, 100.0 + t) if drives else tell(0.0, 0.0, way, 0.0, mean, 100.0 + t)
+            assert not judge.hear(message, t)
+
+
 def test_what_was_refused_is_taken_again_after_two_sound_seconds_and_a_contradiction_later_each_time():
     judge = Odometry()
     assert not judge.hear(tell(0, 0, 0), 0.0)

@@ -173,12 +173,14 @@ class Odometry:
             self._turn.end()
             self._way.end()
             return ""
+        # A twist is of the message's own moment, or the mean since the message before: across a gap these differ.
         mean, again = (speed + speed_then) / 2 * dt, bool(self.refused)
-        if self._turn.differ(turned, ((turning + turning_then) / 2 * dt,), turning, now, again):
+        if self._turn.differ(turned, ((turning + turning_then) / 2 * dt, turning * dt), turning, now, again):
             return (f"its orientation turned by {_degrees(self._turn.moved.real)} while its twist says "
                     f"{_degrees(self._turn.told[0].real)}")
         # a twist belongs to the base's own frame; some drivers tell it in the odometry's
-        if self._way.differ(moved, (mean * cmath.rect(1.0, was[2] + turned / 2), mean), speed, now, again):
+        ahead = cmath.rect(1.0, was[2] + turned / 2)
+        if self._way.differ(moved, (mean * ahead, mean, speed * dt * ahead), speed, now, again):
             far, said = abs(self._way.moved), abs(self._way.told[0])
             if abs(far - said) < SHARE * max(far, said):
                 return "its position moves in another direction than its orientation and twist say"
