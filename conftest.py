@@ -10,6 +10,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -48,6 +49,7 @@ FORKED = {
 BEGAN = time.monotonic()
 seconds = {"side by side": 0.0, "alone": 0.0}
 durations: dict[str, float] = {}    # of each test (s), its cases added up
+processor: dict[str, float] = {}    # time (s) of it that each test took, and what it started and waited for
 passed: list[str] = []
 LISTED = 0.1        # s from which on a test has a line of its own in what is kept of durations
 MORE = 0.02         # share of all durations that new tests may add without a word
@@ -238,9 +240,25 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             brains_turn.ends()
 
 
+def used() -> float:
+    """Processor time (s) of this process, and of the children that have ended."""
+    return sum(found.ru_utime + found.ru_stime
+               for found in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+began = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Notes the processor's time, which the report of the test's end takes along."""
+    item.user_properties.append(("processor", used() - item.stash[began]))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leaves a test for the next piece where this one is over."""
+    item.stash[began] = used()
     if PIECE and time.monotonic() - BEGAN > 60.0 * float(PIECE):
         pytest.skip(LEFT)
 
@@ -252,6 +270,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     seconds["alone" if "alone" in report.keywords else "side by side"] += report.duration
     test = report.nodeid.partition("[")[0]
     durations[test] = durations.get(test, 0.0) + report.duration
+    if report.when == "teardown":
+        processor[test] = processor.get(test, 0.0) + dict(report.user_properties).get("processor", 0.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -292,7 +312,8 @@ def kept(root: Path) -> list[str]:
     for test, took in durations.items():
         name = test if took >= LISTED else f"{test.partition('::')[0]}::(shorter ones)"
         found[name] = round(found.get(name, 0.0) + took, 2)
-    figures = {"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items()))}
+    figures = {"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items())),
+               "processor": {test: round(took, 1) for test, took in sorted(processor.items()) if took >= 1.0}}
     (root / ".pytest_cache").mkdir(exist_ok=True)
     (root / ".pytest_cache" / "tests.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     path = root / "results" / "tests.json"
