@@ -5,6 +5,8 @@ SHELL := /bin/bash
 # The first Python that is new enough; say `make demo PYTHON=python3.12` for another.
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done; echo python3)
+# A container's setting; with it each of the many processes here would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:  ## list the targets

@@ -316,8 +316,9 @@ def _reason(error: Exception) -> str:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Return the environment without what a sourced ROS puts into every Python."""
-    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    """Return the environment without what a sourced ROS puts into every Python, and what keeps it from compiling."""
+    unwanted = "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"
+    return {key: value for key, value in os.environ.items() if key not in unwanted}
 
 
 def install(tests: bool, dry_run: bool) -> None:
