@@ -3,8 +3,8 @@
 # Every test: the workspace built by colcon, with the tests that prove something there (marked colcon), and beside that
 # all tests from the sources, those that are to run alone at the end.
 # It tells of the part under colcon first, then of the one from the sources; the last line is pytest's own. The status
-# is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: one more than there are
-# cores, since a third of the time tests wait for processes that begin or end.
+# is 0 only if both parts passed. WORKERS says how many tests from the sources run side by side: two more than there are
+# cores, since half of the time tests wait for processes that begin or end.
 #   scripts/run_tests.sh [--no-ros | --ros DISTRIBUTION] [arguments of pytest]
 #   scripts/run_tests.sh --build DISTRIBUTION       only builds, for --built in place of --ros; needs no .venv
 set -uo pipefail
@@ -24,7 +24,7 @@ environment=.venv-ros$suffix
 work=.ros$suffix
 # nproc takes these for a number of cores.
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-workers=${WORKERS:-$((cores + 1))}
+workers=${WORKERS:-$((cores + 2))}
 
 # A ROS that the caller has sourced must not get into either part.
 unset PYTHONPATH PYTHONHOME AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH ROS_DISTRO ROS_VERSION \

@@ -51,6 +51,7 @@ def test_survivors_name_the_rank_that_was_killed_and_go_on() -> None:
         assert 0 < survivor["seen"] < survivor["on"]
 
 
+@pytest.mark.extended
 def test_a_group_that_does_not_come_about_is_told_with_what_it_wrote() -> None:
     with pytest.raises(rank_deaths.DeathsProblem, match="before all were there: .*nonsense"):
         next(rank_deaths.deaths("nonsense", 1, seed=0))

@@ -24,6 +24,7 @@ def test_a_wide_network_fires_in_all_layers_and_is_the_same_each_time(factor):
     assert all(np.array_equal(a, b) for a, b in zip(seen.trains, again.trains))
 
 
+@pytest.mark.extended
 def test_both_ways_are_timed_in_turn():
     told = CliRunner().invoke(app, ["bench", "shards", "--factors", "1", "--rounds", "2", "--json"])
     found = json.loads(told.stdout)

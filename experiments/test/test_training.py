@@ -141,11 +141,13 @@ def test_a_training_that_makes_no_step_is_told_with_what_it_said(monkeypatch: py
         training_killed.measure(1)
 
 
+@pytest.mark.extended
 def test_a_training_that_fails_is_named_with_its_reason() -> None:
     with pytest.raises(training_runs.Failed, match="motor, dp=2 failed: .*PlanError: a step has 1 samples"):
         training_runs.measure(Order("motor", steps=2, batch=1, plan="dp=2"))
 
 
+@pytest.mark.extended
 def test_our_side_of_the_comparison_runs_as_a_script_of_its_own(tmp_path: Path) -> None:
     order = {**training_beside.order_of("ours"), "batch": 1, "micro_steps": 2, "steps": 3}
     out = tmp_path / "found.json"

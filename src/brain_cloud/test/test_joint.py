@@ -204,6 +204,7 @@ def test_what_is_no_question_gets_no_answer_and_the_next_one_does(cloud):
         assert [origin.stamp for origin in answer.origins] == [time_message(stamp)]
 
 
+@pytest.mark.extended       # what is killed comes back in the first test, and test_e2e_supervision has what hangs
 def test_a_region_that_hangs_or_has_no_weights_for_a_while_is_told_of_and_comes_back(cloud):
     found = cloud(replace(SECOND, rate=0.0))
     first = found.region

@@ -129,6 +129,7 @@ def test_what_ros2_run_would_start_runs(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("shell, setup", [("bash", "setup.bash"), ("sh", "setup.sh")])
+@pytest.mark.extended("merged")
 @pytest.mark.parametrize("layout", ["isolated", "merged"])
 def test_brain_is_a_command_where_the_workspace_is_sourced(workspace: Path, layout: str, shell: str, setup: str
                                                            ) -> None:

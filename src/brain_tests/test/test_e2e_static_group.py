@@ -90,7 +90,7 @@ def test_what_is_no_message_costs_nothing(brain):
     assert brain.alive("pfc") and brain.pid("pfc") == before
 
 
-@pytest.mark.extended       # one that is killed shows it here, and test_torch_host of one that is frozen
+@pytest.mark.extended       # as below
 def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_go_on(brain):
     brain.keep_moving()
     stops = lambda: brain.report.get("invariants", {}).get("stops", [])  # noqa: E731
@@ -108,6 +108,7 @@ def test_while_the_brainstem_is_frozen_the_base_stops_by_itself_and_then_all_go_
     brain.keep_moving()
 
 
+@pytest.mark.extended       # test_torch_host has both losses without a brain round them
 def test_one_that_is_killed_takes_all_down_and_is_named(brain):
     before = {}
 

@@ -115,6 +115,7 @@ def test_what_is_drawn_stays_drawn_when_there_is_more_code(source, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_survivors_are_told_unless_they_are_argued_and_a_second_run_goes_on(source):
     root = source.parents[3]
     (root / "src" / "toy" / "test").mkdir()

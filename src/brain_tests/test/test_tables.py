@@ -129,6 +129,7 @@ sides:
 
 @beside
 @pytest.mark.slow
+@pytest.mark.extended
 def test_what_eval_and_compare_save_has_the_figures_that_the_tables_take(tree):
     """Imported results have the same paths, so they can be measured anew at any time."""
     run = CliRunner().invoke

@@ -137,7 +137,6 @@ def test_ranks_that_do_not_fit_the_graph():
             TorchHost(few.group, RESOLVED)
 
 
-@pytest.mark.extended(signal.SIGKILL)       # test_e2e_static_group kills one
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_is_lost_takes_all_down_and_is_named(number):
     with Ranks(len(NAMES), timeout=4.0) as some:

@@ -228,6 +228,7 @@ def test_torchrun_starts_the_same_command(tmp_path):
     assert other.returncode != 0 and err.count("2 ranks were started, but --parallel dp=3 is of 3") == 1, err
 
 
+@pytest.mark.extended       # test_survive kills ranks of this command
 @pytest.mark.slow
 def test_a_rank_that_is_killed_is_named_and_none_is_left(tmp_path):
     process = begin(tmp_path, "--parallel", "dp=2")

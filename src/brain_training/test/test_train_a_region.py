@@ -72,7 +72,7 @@ def test_it_has_at_most_sixty_lines_and_learns_and_its_weights_are_used_as_the_d
     assert done.stdout.strip() == "right: 1.0", done.stderr
 
 
-@pytest.mark.extended(["dp=2,zero=1"], ["dp=2,zero=3", "--exact"], ["ps=1,dp=2", "--exact"])
+@pytest.mark.extended       # test_parallel has all forms of a network of its own
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "words"), [
     (["dp=2"], "spiking by dp=2 (2 ranks, gloo)"), (["dp=2,zero=1"], "spiking by dp=2,zero=1 (2 ranks, gloo)"),
