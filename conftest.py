@@ -313,6 +313,7 @@ def kept(root: Path) -> list[str]:
         name = test if took >= LISTED else f"{test.partition('::')[0]}::(shorter ones)"
         found[name] = round(found.get(name, 0.0) + took, 2)
     figures = {"seconds": round(sum(durations.values()), 1), "tests": dict(sorted(found.items())),
+               "processor_seconds": round(sum(processor.values()), 1),
                "processor": {test: round(took, 1) for test, took in sorted(processor.items()) if took >= 1.0}}
     (root / ".pytest_cache").mkdir(exist_ok=True)
     (root / ".pytest_cache" / "tests.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
