@@ -41,8 +41,8 @@ USERS = {
                               "and_a_taken_port_is_named"),
     "programs": (AGAIN, CLOUD + "programs.py::test_a_robot_runs_what_its_owner_lets_it_with_its_cloud_or_without"),
     "jobs": (TREE, CLOUD + "jobs.py::test_workers_that_die_are_started_again_within_the_policy"),
-    "tier": (AGAIN, CLOUD + "joint.py::test_a_region_that_hangs_or_has_no_weights_for_a_while_is_told_of_and_comes_"
-                            "back"),
+    "tier": (AGAIN, CLOUD + "joint.py::test_a_robot_with_consent_is_answered_whatever_is_killed_and_nobody_asks_for_"
+                            "another"),
     "static group": (NOTHING, TESTS + "torch_host.py::test_it_computes_what_lockstep_computes"),
     "shards": (GOOD, TESTS + "shards.py::test_a_shard_that_ends_by_itself_is_named_with_its_status"),
     "parallel training": (GOOD, TRAINING + "survive.py::test_a_rank_that_dies_before_the_ranks_have_met_ends_the_"
