@@ -353,12 +353,12 @@ def install(tests: bool, dry_run: bool) -> None:
     print("brain: installed in .venv", flush=True)
 
 
-def compile_what_is_used(folder: Path = VENV) -> None:
+def compile_what_is_used() -> None:
     """Import once what many processes import at a time, so that it is compiled once: a fifth of what pip would compile.
 
     What else is imported is compiled then, as Python does it.
     """
-    subprocess.run([folder / "bin" / "python", "-c", f"import {', '.join(SHARED)}"], check=True, cwd=ROOT,
+    subprocess.run([VENV / "bin" / "python", "-c", f"import {', '.join(SHARED)}"], check=True, cwd=ROOT,
                    env=_clean_environment() | {"OMP_NUM_THREADS": "1"})
 
 

@@ -4,10 +4,12 @@ import contextlib
 import fcntl
 import json
 import os
+import runpy
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -83,6 +85,18 @@ def test_brains_wait_while_colcons_part_has_its_turn_and_others_do_not(tmp_path)
             assert not {name for name, *_ in lines(tmp_path)} & set(BRAINS)
             fcntl.flock(lock, fcntl.LOCK_UN)
             ended(tmp_path, process)
+
+
+def test_brains_are_handed_out_first_then_what_lasted_longest_and_last_what_is_alone():
+    def item(name, mark):
+        path = Path(f"src/test_{name}.py")
+        return SimpleNamespace(path=path, nodeid=f"{path}::test_it",
+                               get_closest_marker=lambda wanted: wanted == mark or None)
+
+    lasted = {f"src/test_{name}.py": 5.0 if name == "e" else 0.6 for name in MODULES if name != "b"}
+    in_order = runpy.run_path(str(ROOT / "conftest.py"))["in_order"]
+    found = [one.path.stem.removeprefix("test_") for one in in_order([item(*one) for one in MODULES.items()], lasted)]
+    assert found == ["e2e_g", "e2e_h", "e", "d", "f", "b", "a", "c", "e2e_hostile"]
 
 
 def test_in_order_and_alone(tmp_path):
