@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -32,6 +31,7 @@ from brain_wire.logs import Logs
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.router import ANOTHER_RUNS, ROUTING, Router, RouterProblem, RouterRuns
 from brain_wire.session import OVERRIDE_VARIABLE, Elsewhere
+from brain_wire.temporary_folder import TemporaryFolder
 
 LOOK = 0.3          # s between two looks at the rules
 PAUSE = 2.0         # s between two times that the router is opened anew only to take somebody in
@@ -61,7 +61,7 @@ class RouterReload:
         self._rules_changed = False     # it is killed for that
         words = [word for endpoint in endpoints for word in ("--listen", endpoint)]
         argv = (sys.executable, "-m", "brain_wire.router", "--config", str(self._file), *words)
-        self._logs = tempfile.TemporaryDirectory(prefix="brain-gate-")
+        self._logs = TemporaryFolder("gate")
         self._loop = Loop([Workload(ROUTER, argv, {OVERRIDE_VARIABLE: SETTINGS}, RETRY)],
                           Logs(Path(self._logs.name), log.warning), on_event=self._tell)
         self._over, self._begun = threading.Event(), threading.Event()

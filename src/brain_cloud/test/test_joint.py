@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -308,25 +307,3 @@ def test_the_manifest_of_the_docs_runs_both_networks(tmp_path):
         finally:
             service.terminate()
             service.wait(PATIENCE)
-
-
-def test_folders_of_tiers_whose_clouds_were_killed_are_cleared_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code = ("import sys, time; from brain_wire.router import Router\n"
-            "with Router([f'unixsock-stream/{sys.argv[1]}/net'], more={}): print('open', flush=True); time.sleep(600)")
-    dead, alive = (tmp_path / f"{tiers.PREFIX}{name}" for name in ("dead", "alive"))
-    (tmp_path / f"{tiers.PREFIX}other").mkdir()
-    clouds = []
-    for folder in (dead, alive):
-        folder.mkdir()
-        clouds.append(subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE))
-        assert clouds[-1].stdout.readline() == b"open\n"
-    try:
-        clouds[0].kill()
-        clouds[0].wait()
-        tiers.clear_dead()
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["brain-tier-alive", "brain-tier-other"]
-    finally:
-        for cloud in clouds:
-            cloud.kill()
-            cloud.communicate()

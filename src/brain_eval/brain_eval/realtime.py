@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from dataclasses import replace
 from contextlib import suppress
@@ -23,6 +22,7 @@ from brain_runtime.graph.rooms import SAID
 from brain_runtime.run.workload import Workload
 from brain_wire.qos import LATCHED
 from brain_wire.router import free_port
+from brain_wire.temporary_folder import TemporaryFolder
 
 READY = 60.0    # s for all processes to be active
 DOMAIN = 87     # of the evaluation's own router: nobody else is on it, so any will do
@@ -59,7 +59,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     together = resolved.grouped
     use_no_security()
     endpoint = f"tcp/127.0.0.1:{free_port()}"
-    with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
+    with TemporaryFolder("eval") as folder:
         for index in range(len(episodes)):
             episode = policies.told(policy, episodes, index)
             run = Path(folder) / str(index)

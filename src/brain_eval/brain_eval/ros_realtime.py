@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from brain_wire import messages
 from brain_wire.logs import Logs
 from brain_wire.observers import complain
 from brain_wire.qos import LATCHED, STREAM, QoS
+from brain_wire.temporary_folder import TemporaryFolder
 
 READY = 90.0    # s for all processes to be active
 TURN = 0.05     # s that one look at what has come takes at most
@@ -59,7 +59,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
         return
     if policy != "brain":
         raise ValueError(f"the policy {policy} is not made for ROS 2; leave --host at local or zenoh")
-    with tempfile.TemporaryDirectory(prefix="brain-eval-") as folder:
+    with TemporaryFolder("eval") as folder:
         for index, episode in enumerate(episodes):
             run = Path(folder) / str(index)
             nodes = launched(graph, SIM_WORLD, seed=episode.seed, state_dir=str(run / "state"))

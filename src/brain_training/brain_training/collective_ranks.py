@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from brain_runtime.run.processes import Ended, Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Logs
 from brain_wire.observers import complain
+from brain_wire.temporary_folder import TemporaryFolder
 
 SILENCE = 30.0      # s without a sign of life after which a process is frozen
 START = 120.0       # s that a rank has at least to import torch and find the others, which many beside it make slow
@@ -69,7 +69,7 @@ class Ranks:
         Raises:
             RanksProblem: one died, froze, stood still or could not go on.
         """
-        with tempfile.TemporaryDirectory(prefix="brain-collectives-") as folder:
+        with TemporaryFolder("collectives") as folder:
             self._logs, meeting = Logs(Path(folder), complain), str(Path(folder, "meeting"))
             processes = Processes([Workload(
                 f"rank{rank}", call=Call(local_rank.run, lambda rank=rank: (rank, self._ranks, self._order, meeting)),

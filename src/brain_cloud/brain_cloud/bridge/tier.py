@@ -6,12 +6,7 @@ let the cloud see, or answers in its place. The cloud's own process needs no tor
 """
 from __future__ import annotations
 
-import contextlib
-import errno
 import logging
-import shutil
-import socket
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any, Sequence
@@ -27,10 +22,11 @@ from brain_wire.credentials import SECURITY_VARIABLE
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.router import Router
 from brain_wire.session import CONFIG_VARIABLE, OVERRIDE_VARIABLE, Elsewhere
+from brain_wire.temporary_folder import TemporaryFolder
 
 START = 120.0           # s that regions may take to load what they compute with
 PAUSE = 1.0             # s after a look that failed
-PREFIX, NET_NAME = "brain-tier-", "net"     # of the folder, and of the socket in it
+NET_NAME = "net"        # of the socket in the folder
 DOMAIN = 0              # of a net that nobody else is on, so any will do
 # What the environment says of a brain's net is not said of this one.
 NET = dict.fromkeys((SECURITY_VARIABLE, CONFIG_VARIABLE, OVERRIDE_VARIABLE), "")
@@ -60,8 +56,7 @@ class Tier:
 
     def __init__(self, regions: Sequence[ResolvedRegion], logs: Path) -> None:
         self.up, self.domain = False, DOMAIN
-        clear_dead()
-        self._place = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self._place = TemporaryFolder("tier")
         endpoint = f"unixsock-stream/{self._place.name}/{NET_NAME}"
         self.session = Session(Router([endpoint], more={}).session, endpoint)
         self._names = {region.node: region.name for region in regions}
@@ -127,15 +122,6 @@ class Tier:
     def _tell(self, event: Event) -> None:
         if event.kind in ("ended", "unhealthy", "warning"):
             limited_log(f"{event.name} {event.kind}", f"{event.name} {event.kind}: {event.text}")
-
-
-def clear_dead() -> None:
-    """Removes the folders of tiers whose clouds were killed: their sockets are there, and nobody listens at them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with socket.socket(socket.AF_UNIX) as found, contextlib.suppress(OSError):
-            found.settimeout(1.0)       # whoever else may write there may listen, and accept nobody
-            if found.connect_ex(str(folder / NET_NAME)) == errno.ECONNREFUSED:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def second(weights: Path) -> ResolvedRegion:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -22,6 +21,7 @@ from brain_runtime.hosts.schedule import LocalSchedule
 from brain_collectives.hosts.torch_exchange import LARGEST
 from brain_collectives.hosts.torch_group import Group
 from brain_runtime.contract.region import Region
+from brain_wire.temporary_folder import TemporaryFolder
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class TorchCopies:
 
     def __init__(self, group: Group, names: Sequence[str], copies: Sequence[Copies]) -> None:
         self._copies, self._mine = copies, -1
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         for number, one in enumerate(copies):
             ranks = [names.index(member) + 1 for member in one.members]
             if group.rank in ranks:
@@ -62,7 +62,7 @@ class TorchCopies:
             sent = self._first(content)
         if sent is None:
             return dict(parameters)
-        self._folder = tempfile.TemporaryDirectory(prefix="brain-weights-")
+        self._folder = TemporaryFolder("weights")
         path = Path(self._folder.name, f"{region.name}.safetensors")
         path.write_bytes(sent)
         log.warning("%s has other weights than %s, of which it is a copy; it takes those", region.name,

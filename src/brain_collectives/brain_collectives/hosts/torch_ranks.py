@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Logs
 from brain_wire.observers import complain
+from brain_wire.temporary_folder import TemporaryFolder
 
 SOON = 5.0          # s in which ranks end that were told to
 WORDS = 3.0         # s until all have ended, or one was killed, after which the first that ended is told of
@@ -45,7 +45,7 @@ class Ranks:
     group: Group
 
     def __init__(self, count: int, timeout: float = TIMEOUT, folder: Path | None = None) -> None:
-        self._temporary = tempfile.TemporaryDirectory(prefix="brain-ranks-") if folder is None else None
+        self._temporary = TemporaryFolder("ranks") if folder is None else None
         self._logs = Logs(Path(self._temporary.name) if self._temporary is not None else folder or Path(), complain)
         self._store, size = torch_store.serve(timeout=timedelta(seconds=timeout)), count + 1
         argv = sys.executable, "-m", "brain_collectives.torch_process", "--timeout", str(timeout)

@@ -7,7 +7,6 @@ the instant at which it was. What lies in inboxes is not kept; regions hear it a
 from __future__ import annotations
 
 import logging
-import tempfile
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -17,6 +16,7 @@ from safetensors.numpy import save
 from brain_runtime.contract import snapshot
 from brain_runtime.contract.region import Region
 from brain_runtime.contract.snapshot import SnapshotError
+from brain_wire.temporary_folder import TemporaryFolder
 
 FORMAT = "1"
 
@@ -46,7 +46,7 @@ def unpack(path: Path, brain: str) -> dict[str, bytes]:
 
 def restored(packed: bytes, region: Region) -> Any | None:
     """The state of a configured region from its snapshot; None where it does not fit, which is told."""
-    with tempfile.TemporaryDirectory(prefix="brain-state-") as folder:
+    with TemporaryFolder("state") as folder:
         path = Path(folder, f"{region.name}.safetensors")
         path.write_bytes(packed)
         try:

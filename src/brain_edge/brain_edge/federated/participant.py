@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import io
 import logging
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
@@ -31,6 +30,7 @@ from brain_security.fleet_keys import learn
 from brain_wire import Session
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.safe_text import quoted
+from brain_wire.temporary_folder import TemporaryFolder
 from brain_wire.wakeup import Flag
 
 PATIENCE = 10.0     # s for an answer; a link that was cut tells nobody
@@ -93,7 +93,7 @@ class Participant:
         self._patience, self._software = patience, software
         self._down = Carrier(robot, LEARNING, session, patience=patience, tries=INSISTS)
         self._up = Carrier(robot, LEARNING, session, patience=patience, tries=TRIES)
-        self._own = tempfile.TemporaryDirectory(prefix="brain-learning-") if folder is None else None
+        self._own = TemporaryFolder("learning") if folder is None else None
         self._blobs = Blobs(folder or Path(self._own.name))     # type: ignore[union-attr]
         self._made: Made | None = None
         self.why = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any, Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Callable, Iterator
 import typer
 
 from brain_eval.bench.experiment import Experiment, alone
+from brain_wire.temporary_folder import TemporaryFolder
 
 BOUNDS = {"brainstem": 1.5, "router": 0.7}  # s, for the median
 READY = 60.0        # s after which a brain counts as not coming up
@@ -92,7 +92,7 @@ class Gaps(Experiment):
         from brain_runtime.command.terminal import Terminal
 
         stop, endpoint, domain = alone()
-        with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        with TemporaryFolder("bench") as folder:
             found = measure(Path(folder), kills=kills, endpoint=endpoint, domain=domain,
                             console=Terminal(stderr=True), stop=stop)
         return {name: {"n": len(times), "median": statistics.median(times), "longest": max(times),

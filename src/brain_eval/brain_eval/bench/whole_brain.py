@@ -2,7 +2,6 @@
 """A whole brain at work in the simulated room: how fast it is up and acts on what it sees, what memory it takes."""
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from brain_eval.bench.experiment import Experiment, Problem, alone, brain_problems
 from brain_eval.bench.rows import Table
+from brain_wire.temporary_folder import TemporaryFolder
 
 UP = 15.0               # s from the start to a robot under control, at most
 LATENCY = 0.100         # s from a picture to the first command that it had influence on, 95th percentile, at most
@@ -100,7 +100,7 @@ class WholeBrain(Experiment):
         from brain_runtime.command.terminal import Terminal
 
         stop, endpoint, domain = alone()
-        with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        with TemporaryFolder("bench") as folder:
             try:
                 return measure(Path(folder), seconds=seconds, split="val", seed=seed, domain=domain, stop=stop,
                                endpoint=endpoint, console=Terminal(stderr=True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from brain_eval.bench.experiment import Experiment, Problem
 from brain_eval.bench.rows import Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_wire import messages
+from brain_wire.temporary_folder import TemporaryFolder
 
 TYPE = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
@@ -268,7 +268,7 @@ def running(children: Callable[[Path], list[Any]]) -> Iterator[Path]:
     from brain_wire import NoRouter
 
     stop = threading.Event()
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name:
+    with TemporaryFolder("bench") as name:
         folder = Path(name)
         supervisor = Supervisor(children(folder), folder)
 

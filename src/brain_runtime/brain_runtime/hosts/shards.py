@@ -12,7 +12,6 @@ import hashlib
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -26,6 +25,7 @@ from brain_runtime.hosts.backends import DEFAULT, TIMEOUT, GroupError, backend, 
 from brain_runtime.run.processes import Processes, by_number
 from brain_runtime.run.workload import NEVER, Workload
 from brain_wire.logs import Through
+from brain_wire.temporary_folder import TemporaryFolder
 
 STORE = "store"     # file by which they meet
 EXCHANGE = "brain_collectives.hosts.torch_exchange"
@@ -54,7 +54,7 @@ class Shards:
         self._facts = {"code": code_hash(work), "work": work, "size": count, "backend": backend}
         self._lock = threading.Lock()
         self._children: Processes | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._exchange: Any = None
 
     def launch(self) -> None:
@@ -65,7 +65,7 @@ class Shards:
         """
         with self._lock:
             if self._children is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="brain-shards-", ignore_cleanup_errors=True)
+                self._folder = TemporaryFolder("shards")
                 try:
                     self._children = Processes(map(self._shard, range(1, self.count)), Through(), log="shards",
                                                environment={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})

@@ -2,7 +2,6 @@
 """Base of the trainers of several ranks: who they are, their checkpoints, and what it costs."""
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from brain_training.parallel.group import Ranks
 from brain_training.parallel.how import How
 from brain_training.task import Task
 from brain_training.trainer import Trainer
+from brain_wire.temporary_folder import TemporaryFolder
 
 
 class Costed(Trainer):
@@ -129,7 +129,7 @@ class Costed(Trainer):
         if folder:
             return self.loaded(self._place)
         data = self.world.told(self._place.read_bytes() if place is not None else None)
-        with tempfile.TemporaryDirectory(prefix="brain-checkpoint-") as beside:
+        with TemporaryFolder("checkpoint") as beside:
             path = Path(beside) / "checkpoint"
             path.write_bytes(data)
             try:

@@ -18,7 +18,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -41,6 +40,7 @@ from brain_runtime.run.workload import NEVER, Workload
 from brain_training.checkpoint import all_of
 from brain_training.parallel.ranks import REPORT, causes, reports, why
 from brain_training.task import TrainingError
+from brain_wire.temporary_folder import TemporaryFolder
 
 CALL = 20               # s that a store has to answer the first call
 JOIN = 600              # s that an agent waits for so many as have to be there
@@ -184,7 +184,7 @@ def launch(least: int, most: int, ranks: int, at: str | None, run: str, argv: li
         TrainingError: it failed; says why.
     """
     serving = torch_store.serve() if at is None else None
-    with tempfile.TemporaryDirectory(prefix="brain-training-") as temporary:
+    with TemporaryFolder("training") as temporary:
         report = Path(temporary) / "report"
         if serving is not None:
             at = f"{torch_store.HERE}:{serving.port}"

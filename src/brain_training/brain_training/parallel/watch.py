@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from brain_runtime.run.workload import GRACE, NEVER, Workload
 from brain_training.parallel.ranks import LOST, REPORT, backend_of, causes, command, gpu, reports, why
 from brain_training.parallel.surviving import MET, decision, fence
 from brain_training.task import TrainingError
+from brain_wire.temporary_folder import TemporaryFolder
 
 if TYPE_CHECKING:
     from brain_training.settings import Settings
@@ -67,7 +67,7 @@ def launch(ranks: int, argv: list[str], threads: int = 1, survive: bool = True) 
     Raises:
         TrainingError: it failed; says what the first rank said that knew why, or which was killed.
     """
-    with tempfile.TemporaryDirectory(prefix="brain-training-") as folder, left_by_signals():
+    with TemporaryFolder("training") as folder, left_by_signals():
         report, store = Path(folder) / "report", torch_store.serve()
         shared = {REPORT: str(report), "MASTER_ADDR": torch_store.HERE, "MASTER_PORT": str(store.port),
                   "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "TORCHELASTIC_USE_AGENT_STORE": "True",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Callable, NamedTuple
@@ -29,6 +28,7 @@ from brain_training.parameter_server.shard import Shard
 from brain_training.parameter_server.worker import ServedTrainer
 from brain_training.task import BASE, Progress, Task, TrainingError, sized
 from brain_wire.backoff import Backoff
+from brain_wire.temporary_folder import TemporaryFolder
 
 RESTARTS = 100          # of processes that were killed
 SERVES, WORKS = "parameter server", "worker"
@@ -255,7 +255,7 @@ def train_with_servers(task: Task, seed: int, *, servers: int = 2, workers: int 
         raise ValueError(f"{keep} is no share of a gradient's elements; it must be above 0 and at most 1")
     with ExitStack() as closing:
         if folder is None:
-            folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="brain-servers-")))
+            folder = Path(closing.enter_context(TemporaryFolder("servers")))
         elif not resume:
             for old in folder.glob("shard-*-of-*.*"):
                 if old.suffix in (".checkpoint", ".log", ".curriculum"):
