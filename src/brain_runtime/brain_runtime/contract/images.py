@@ -2,6 +2,7 @@
 """Pictures as they come in sensor_msgs/Image, and how cameras see them by sensor_msgs/CameraInfo."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -51,6 +52,9 @@ class Lens(NamedTuple):
         column, row: where straight ahead is, in px from the left and the upper edge; exactly the middle where it is
             near.
         tall: how much taller than wide a pixel shows things; 1 for square ones.
+        fisheye: distances from the middle grow with the angle (Kannala and Brandt 2006), not with its tangent.
+        distortion: coefficients; of a fisheye k1 to k4, else of plumb_bob k1, k2, p1, p2, k3 (Brown 1966) and, of the
+            rational model, k4 to k6.
     """
 
     focal: float
@@ -59,6 +63,36 @@ class Lens(NamedTuple):
     column: float
     row: float
     tall: float = 1.0
+    fisheye: bool = False
+    distortion: tuple[float, ...] = ()
+
+    def project(self, rays: np.ndarray) -> np.ndarray:
+        """Pixels [..., 2] (column and row, 0 at the left and upper edge) at which directions [..., 3] are seen.
+
+        Args:
+            rays: x along the camera's axis, y to the left, z up; any length.
+
+        Returns:
+            NaN for directions that it cannot see: behind it, or where the distortion folds the picture.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x, y = -rays[..., 1] / rays[..., 0], -rays[..., 2] / rays[..., 0]
+            r = np.hypot(x, y)
+            ahead = rays[..., 0] > 1e-9
+            if self.fisheye:
+                angle = np.arctan2(np.hypot(rays[..., 1], rays[..., 2]), rays[..., 0])
+                scale = np.where(r > 1e-9, _bent(angle, self.distortion) / r, 1.0)
+                ahead &= angle < _folds(self.distortion, True)
+                x, y = x * scale, y * scale
+            elif any(self.distortion):
+                k1, k2, p1, p2, k3, k4, k5, k6 = (*self.distortion, *(0.0,) * 8)[:8]
+                s = r * r
+                scale = (1 + s * (k1 + s * (k2 + s * k3))) / (1 + s * (k4 + s * (k5 + s * k6)))
+                ahead &= r < _folds(self.distortion, False)
+                x, y = (x * scale + 2 * p1 * x * y + p2 * (s + 2 * x * x),
+                        y * scale + p1 * (s + 2 * y * y) + 2 * p2 * x * y)
+            at = np.stack([self.column + self.focal * x, self.row + self.focal * self.tall * y], -1)
+        return np.where(ahead[..., None], at, np.nan)
 
     @property
     def reach(self) -> float:
@@ -73,6 +107,27 @@ class Lens(NamedTuple):
     def across(self, columns: int) -> float:
         """Focal length of the picture once it is fitted, straight ahead in its middle, to another number of columns."""
         return self.focal * columns / (2 * self.reach)
+
+
+def _bent(angle: np.ndarray, k: tuple[float, ...]) -> np.ndarray:
+    """Distance from the middle (in focal lengths) at which a fisheye shows an angle (rad)."""
+    k1, k2, k3, k4 = (*k, *(0.0,) * 4)[:4]
+    s = angle * angle
+    return angle * (1 + s * (k1 + s * (k2 + s * (k3 + s * k4))))
+
+
+@functools.lru_cache(maxsize=16)
+def _folds(k: tuple[float, ...], fisheye: bool) -> float:
+    """Angle (rad, of a fisheye) or tangent from which on what is farther out is shown nearer to the middle."""
+    at = np.linspace(0.0, math.pi if fisheye else 8.0, 2000)
+    if fisheye:
+        shown = _bent(at, k)
+    else:
+        s, (k1, k2, _, _, k3, k4, k5, k6) = at * at, (*k, *(0.0,) * 8)[:8]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shown = at * (1 + s * (k1 + s * (k2 + s * k3))) / (1 + s * (k4 + s * (k5 + s * k6)))
+    back = np.flatnonzero(~(np.diff(shown) > 0))
+    return float(at[back[0]]) if len(back) else float(at[-1])
 
 
 def lens(info: Any, size: tuple[int, int] | None, view: float, rectified: bool = False) -> Lens:
