@@ -67,7 +67,7 @@ class Camera:
 
             file = io.BytesIO()
             Image.fromarray(found).save(file, "jpeg", quality=self.jpeg)
-            found = np.asarray(Image.open(file))
+            found = np.array(Image.open(file))
         return found
 
 

@@ -86,7 +86,7 @@ class Builder:
     def build(self) -> Scenery:
         """Places all there is."""
         rng = self._rng
-        for _ in range(int(rng.integers(0, 6)) if rng.random() < 0.85 else 0):
+        for _ in range(int(rng.integers(1, 8)) if rng.random() < 0.85 else 0):
             self._thing()
         for _ in range(int(rng.integers(0, 14))):
             _CLUTTER[rng.integers(len(_CLUTTER))](self)
@@ -146,7 +146,7 @@ class Builder:
         for _ in range(_TRIES):
             if rng.random() < ahead:
                 away = NEAREST + radius + (FARTHEST - NEAREST) * rng.random() ** 1.7
-                angle = self._yaw + rng.uniform(-0.6, 0.6) * self._view
+                angle = self._yaw + rng.uniform(-0.52, 0.52) * self._view
                 x, y = self._eye[0] + away * math.cos(angle), self._eye[1] + away * math.sin(angle)
             else:
                 x, y = rng.uniform(-0.5, 0.5) * w, rng.uniform(-0.5, 0.5) * d
