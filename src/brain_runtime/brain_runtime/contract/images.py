@@ -17,6 +17,9 @@ NEAR = 0.1              # of a size: how far from its middle counts as the middl
 SLACK = 2               # px by which sizes that are the same may differ
 SHAPE = 0.03            # by which the shapes of a picture that was scaled as a whole may differ
 SQUARE = 0.05           # by which pixels may differ from squares and count as such
+FISHEYES = ("equidistant", "fisheye")
+BENDING = {"plumb_bob": (4, 5), "rational_polynomial": (8,), **dict.fromkeys(FISHEYES, (4,))}
+"""Coefficients that the distortion models of CameraInfo may have."""
 
 
 def rgb(message: Any) -> np.ndarray:
@@ -187,7 +190,20 @@ def lens(info: Any, size: tuple[int, int] | None, view: float, rectified: bool =
     if not (-columns <= column <= 2 * columns and -rows <= row <= 2 * rows):
         raise LensError(f"its roi ({part[0]} x {part[1]} at {x}, {y}) is too far from what is straight ahead")
     return Lens(focal, columns, rows, _middle(column, columns), _middle(row, rows),
-                1.0 if abs(tall - 1.0) <= SQUARE or not fy else tall)
+                1.0 if abs(tall - 1.0) <= SQUARE or not fy else tall,
+                *((False, ()) if rectified else _distortion(info)))
+
+
+def _distortion(info: Any) -> tuple[bool, tuple[float, ...]]:
+    """Returns whether it is a fisheye, and the coefficients; none where all are 0. Raises LensError."""
+    model, found = str(info.distortion_model), tuple(float(v) for v in info.d)
+    if not any(found):
+        return model in FISHEYES, ()
+    if model not in BENDING:
+        raise LensError(f"its distortion model {model!r:.40} is not one of {', '.join(BENDING)}")
+    if len(found) not in BENDING[model] or not all(map(math.isfinite, found)):
+        raise LensError(f"{model} has {' or '.join(map(str, BENDING[model]))} finite numbers, and it says {len(found)}")
+    return model in FISHEYES, found
 
 
 def _middle(at: float, size: int) -> float:
