@@ -33,10 +33,12 @@ MOVED = {
     "brain_collectives.checks.launch": "brain_training.collective_ranks",
     "brain_training.at_once": "brain_training.process_pool",
     "brain_runtime.command.saved": "brain_eval.saved",
+    "brain_edge.audit": "brain_cloud.audit",
     "brain_edge.checks": "brain_cloud.checks",
     "brain_edge.devices.device_orders": "brain_cloud.state.device_orders",
     **{f"brain_edge.devices.{old}": f"brain_edge.devices.{new}" for old, new in (
         ("alone", "files"), ("fields", "payloads"), ("names", "models"))},
+    "brain_edge.processes.audit_verb": "brain_cloud.processes.audit_verb",
     "brain_edge.programs.file": "brain_edge.owners_file",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
     **{f"brain_runtime.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
