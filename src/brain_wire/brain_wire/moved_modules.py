@@ -38,7 +38,9 @@ MOVED = {
     "brain_edge.devices.device_orders": "brain_cloud.state.device_orders",
     **{f"brain_edge.devices.{old}": f"brain_edge.devices.{new}" for old, new in (
         ("alone", "files"), ("fields", "payloads"), ("names", "models"))},
-    "brain_edge.processes.audit_verb": "brain_cloud.processes.audit_verb",
+    "brain_edge.federated": "brain_cloud.federated",
+    **{f"brain_edge.processes.{name}": f"brain_cloud.processes.{name}" for name in (
+        "audit_verb", "learn_verb", "run_learn")},
     "brain_edge.programs.file": "brain_edge.owners_file",
     "brain_runtime.crew": "brain_runtime.supervision.supervised_brain",
     **{f"brain_runtime.{old}": f"brain_collectives.{new}" for old, new in GROUP.items()},
