@@ -21,7 +21,7 @@ from brain_edge.store import StoreProblem
 from brain_security.certificates import CertificateError
 from brain_security.folder import FolderError
 from brain_security.members import read_register
-from brain_wire.connect_errors import address
+from brain_wire.endpoints import address
 from brain_wire.rate_limited_log import RateLimitedLog
 
 NOT_SECURED = "this cloud has no keys, so everybody belongs; start it with --secure FOLDER"

@@ -34,7 +34,8 @@ from brain_security.signing import SigningProblem
 from brain_security.signing import authority_of as signing_authority
 from brain_wire import SessionProblem, safe_text
 from brain_wire.logs import survive_full_disk
-from brain_wire.router import RouterProblem, RouterRuns, loopback_endpoints
+from brain_wire.endpoints import loopback_endpoints
+from brain_wire.router import RouterProblem, RouterRuns
 
 log = logging.getLogger("brain.cloud")
 
