@@ -19,7 +19,7 @@ import numpy as np
 from brain_cloud.federated.aggregator import Aggregator
 from brain_cloud.federated.plan import plan
 from brain_cloud.federated.rounds import Rounds
-from brain_edge.federated.participant import Participant, Turned
+from brain_cloud.federated.participant import Participant, Turned
 from brain_edge.processes.settings import ZENOH
 from brain_eval.bench.experiment import Problem
 from brain_regions.vision import weights

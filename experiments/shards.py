@@ -50,10 +50,10 @@ def wide(factor: int, seed: int) -> Any:
 
 
 def serve(exchange: Any) -> None:
-    """Runs one of the other shards: as :func:`brain_regions.vision.split.serve`, of a wide network."""
+    """Runs one of the other shards: as :func:`brain_collectives.split_vision.serve`, of a wide network."""
     import torch
 
-    from brain_regions.vision.split import Shard
+    from brain_collectives.split_vision import Shard
 
     class Wide(Shard):
         def network(self, source: Path, layers: list[Any]) -> tuple[Any, str]:
@@ -89,7 +89,7 @@ def measure(factors: Sequence[int], count: int, backend: str, rounds: int, seed:
 
     from brain_regions.vision.looking import Looking
     from brain_regions.vision.network import HEIGHT, WIDTH
-    from brain_regions.vision.split import SplitLooking
+    from brain_collectives.split_vision import SplitLooking
     from brain_runtime.hosts.shards import Shards
 
     torch.set_num_threads(1)
@@ -164,7 +164,7 @@ class ShardTimes(Experiment):
                 "rounds": rounds, "pays_from": pays_from(widths), "widths": widths}
 
     def problems(self) -> tuple[type[Exception], ...]:
-        from brain_regions.vision.split import SplitError
+        from brain_collectives.split_vision import SplitError
         from brain_runtime.hosts.backends import GroupError
         from brain_runtime.hosts.shards import ShardError
 
