@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graph.inspect_graph import inspect_graph
 from brain_wire import Node, Watch, messages, open_session
 from brain_wire.names import NODE, PUBLISHER, SERVER, SUBSCRIPTION
 from brain_wire.qos import FEATURE
@@ -115,9 +117,6 @@ def on_ros() -> dict[str, Any]:
 
 def shown() -> list[dict[str, Any]]:
     """By type of the shipped brain's topics: how many have it, and what of RViz and Foxglove would show it."""
-    from brain_runtime.graph import SIM_WORLD
-    from brain_runtime.graph.inspect_graph import inspect_graph
-
     topics: dict[str, set[str]] = {}
     for region in inspect_graph("brain", SIM_WORLD).regions:
         for port in region.load().ports().values():

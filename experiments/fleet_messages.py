@@ -19,6 +19,7 @@ class FleetMessages(Experiment):
     """
 
     quick = {"messages": 100, "cuts": 1, "kills": 0, "waiting": 100}
+    problems = (ordeal.NotArrived,)
 
     def measure(self, messages: Annotated[int, typer.Option(min=100, help="How many, both ways, in two streams each.")
                                           ] = 100_000,
@@ -34,6 +35,3 @@ class FleetMessages(Experiment):
         arrived = sum(sum(streams.values()) for streams in done.arrived.values())
         return {"messages": messages, "arrived_once_and_in_order": arrived, "cuts": done.cut, "kills": done.killed,
                 "seconds": done.took, "waiting": waiting, "drained_per_s": rate}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (ordeal.NotArrived,)

@@ -18,11 +18,17 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs
 from brain_eval.episodes import SETTLE, text_message
 from brain_eval.lockstep import lockstep_parts
-from brain_runtime.contract.ablation import NONE
+from brain_regions.pfc.control import S_REACHED
+from brain_regions.pfc.in_front import LOOKING
 from brain_runtime.command.options import fail
-from brain_runtime.hosts.local import LocalHost
+from brain_runtime.contract.ablation import NONE
+from brain_runtime.contract.sights import kind
 from brain_runtime.graph.rooms import Split
+from brain_runtime.hosts.local import LocalHost
+from brain_sim.controls import Tour
+from brain_sim.geometry import wrap_angle
 from brain_sim.intervals import bootstrap
+from brain_sim.robot import BASE_RADIUS, REACH
 
 SEEN, HIDDEN = 1.0, 20.0    # s
 TURN = 0.8                  # rad/s, as the robot looks about
@@ -45,8 +51,6 @@ def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]
         For each object that was seen: ``bearing_error`` (rad; pi where it was forgotten), ``distance_error`` (share),
         ``distance`` (m).
     """
-    from brain_sim.controls import Tour
-
     host, world = _brain(split, seed, {"world", "camera", "vision", "pfc"}, ablation)
     remembered: list[Any] = []
     host.listen("pfc/memory", lambda m: remembered.__setitem__(slice(None), m.objects))
@@ -64,7 +68,7 @@ def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]
         bearing, distance = _true(thing, sim)
         found = _of(thing, remembered, sim)
         errors.append({
-            "bearing_error": math.pi if found is None else abs(_wrap(float(found.bearing) - bearing)),
+            "bearing_error": math.pi if found is None else abs(wrap_angle(float(found.bearing) - bearing)),
             "distance_error": math.nan if found is None else abs(float(found.distance) - distance) / distance,
             "distance": distance})
     return errors
@@ -129,10 +133,6 @@ def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple
 
 def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
     """Says that the robot is to go to a thing; s until it stands before it, or None."""
-    from brain_regions.pfc.control import S_REACHED
-    from brain_regions.pfc.in_front import LOOKING
-    from brain_sim.robot import BASE_RADIUS, REACH
-
     host.publish("goal/text", text_message(f"go to the {thing.color} {thing.shape}"))
     begin = host.now
     while host.now - begin < limit:
@@ -146,14 +146,13 @@ def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
 
 def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
     """Finds what is remembered of a thing: the nearest of its color and shape; None: nothing."""
-    from brain_runtime.contract.sights import kind
-
     same = [m for m in remembered if (m.color, m.shape) == kind(thing.color, thing.shape)]
     return min(same, key=lambda m: apart(thing, m, sim), default=None)
 
 
 def _true(thing: Any, sim: Any) -> tuple[float, float]:
-    return (_wrap(math.atan2(thing.y - sim.y, thing.x - sim.x) - sim.yaw), math.hypot(thing.x - sim.x, thing.y - sim.y))
+    x, y = thing.x - sim.x, thing.y - sim.y
+    return wrap_angle(math.atan2(y, x) - sim.yaw), math.hypot(x, y)
 
 
 def apart(thing: Any, found: Any, sim: Any) -> float:
@@ -161,10 +160,6 @@ def apart(thing: Any, found: Any, sim: Any) -> float:
     bearing, distance = _true(thing, sim)
     return math.hypot(distance * math.cos(bearing) - found.distance * math.cos(found.bearing),
                       distance * math.sin(bearing) - found.distance * math.sin(found.bearing))
-
-
-def _wrap(angle: float) -> float:
-    return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
 class Memory(Experiment):

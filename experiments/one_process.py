@@ -11,6 +11,8 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain_eval.bench.experiment import Experiment, alone
+from brain_eval.stage import Stage
+from brain_sim.room import generate_room
 from experiments.costs import core_time, pss
 
 READY = 240.0       # s after which it counts as not coming up
@@ -28,9 +30,6 @@ def at_work(folder: Path, *, one_process: bool, seconds: float, seed: int, endpo
     Raises:
         GraphError, StartError, NoRouter: it does not come up.
     """
-    from brain_eval.stage import Stage
-    from brain_sim.room import generate_room
-
     stage = Stage("brain", folder, split="val", seed=seed, router=endpoint, domain=domain, stop=stop,
                   request={"split": "val", "seed": seed}, one_process=one_process)
     try:

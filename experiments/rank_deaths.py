@@ -50,19 +50,15 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
                    "survivors": _one(backend, collective, victim, wait, ranks, Path(folder))}
 
 
-class _Rank(Peer):
-    problem = DeathsProblem
-
-
 def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
     from brain_collectives import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
     store = torch_store.serve()
     with ExitStack() as stack:
-        group = [stack.enter_context(_Rank(
+        group = [stack.enter_context(Peer(
             f"rank {rank} of {backend}", [sys.executable, "-m", __name__], folder / f"{rank}.log",
-            {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}, PATIENCE))
+            {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}, PATIENCE, DeathsProblem))
             for rank in range(ranks)]
         for rank, process in enumerate(group):
             process.say({"backend": backend, "collective": collective, "rank": rank, "ranks": ranks,
