@@ -76,9 +76,9 @@ class Robots:
             process.say({"do": what, **more})
         return [process.answer() for process in self._processes]
 
-    def totals(self, what: str = "counts", **more: Any) -> dict[str, float]:
-        """The sums of what the processes answer."""
-        found = self.do(what, **more)
+    def totals(self) -> dict[str, float]:
+        """The sums of what the processes count."""
+        found = self.do("counts")
         return {key: sum(one[key] for one in found) for key in found[0]}
 
     def memory(self) -> int:
