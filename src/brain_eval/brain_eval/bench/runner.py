@@ -97,7 +97,7 @@ def _measured(experiment: Experiment, options: dict[str, Any]) -> Any:
         except typer.Exit:      # which has told why
             raise
         except Exception as error:
-            if not isinstance(error, (Problem, *brain_problems(), *experiment.problems())):
+            if not isinstance(error, (Problem, *brain_problems(), *experiment.problems)):
                 raise
             why, status = str(error), experiment.refused
         finally:
