@@ -8,49 +8,36 @@ from __future__ import annotations
 
 import ast
 import difflib
-import io
 import json
 import struct
 import sys
-import tempfile
 import threading
-import tokenize
 from pathlib import Path
 from typing import Any, Callable
 
 from brain_eval.bench.experiment import Problem
+from brain_runtime.hosts import LocalHost
 from brain_runtime.run.loop import ONE_THREAD
 from brain_wire import messages, open_session
 from brain_wire.qos import FEATURE
 from brain_wire.router import Router, free_port
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.backend_sides import DORA_NODE, ros_command, ros_environment
+from experiments.doubler_region import Doubler
 from experiments.other_libraries import NotThere, environment
 from experiments.processes import NoPeer, beside, finished
 from experiments.toy_brain import TOYS, graph, toys
+from scripts.count_code import code_lines
 
 HERE = Path(__file__).parent
 KIND = "std_msgs/msg/Float32"
 CLASS = "experiments.doubler_region:Doubler"
 SAID, EXPECTED = 21.0, 42.0
 PATIENCE = 60.0         # s for an example to run
-_NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
-            tokenize.ENDMARKER}
 
 
 class NotRun(Problem):
     """An example did not do what it should; says what it wrote."""
-
-
-def code_lines(source: str) -> set[int]:
-    """Numbers of the lines of Python source with code on them."""
-    found: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _NO_CODE:
-            found.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            found -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return found
 
 
 def counted(file: Path) -> dict[str, int]:
@@ -106,9 +93,6 @@ def _regions(host: str, stop: Any) -> float:
 
 
 def _local(stop: Any) -> float:
-    from experiments.doubler_region import Doubler
-    from brain_runtime.hosts import LocalHost
-
     host = LocalHost({"doubler": Doubler()}, seed=1)
     host.publish("bench/number", messages.make(KIND, data=SAID))
     return host.latest("bench/doubled").data
@@ -148,7 +132,7 @@ def _bare_torch(stop: Any) -> float:
 
 
 def _dora(stop: Any) -> float:
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         return _last_number([str(environment("dora")), str(DORA_NODE), "double", folder], {})
 
 

@@ -8,16 +8,18 @@ neither was run.
 """
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_runtime.graph import SIM_WORLD
+from brain_runtime.graph.inspect_graph import inspect_graph
 from brain_wire import Node, Watch, messages, open_session
 from brain_wire.names import NODE, PUBLISHER, SERVER, SUBSCRIPTION
 from brain_wire.qos import FEATURE
 from brain_wire.service import NoAnswer
 from brain_wire.services import service_type
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.backend_sides import ros_peer
 from experiments.processes import NoPeer
 from experiments.toy_brain import ToyBrain, toys
@@ -102,7 +104,7 @@ def on_ros() -> dict[str, Any]:
     """Reads rclpy's graph of two regions on RosHost, as ``ros2 topic list`` asks for it."""
     nothing = dict.fromkeys(("nodes", "topics", "endpoints", "services", "processes", "hashes", "echo", "decode",
                              "parameters", "edges"))
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         try:
             with ros_peer(Path(folder)) as peer:
                 graph = peer.about["graph"]
@@ -115,9 +117,6 @@ def on_ros() -> dict[str, Any]:
 
 def shown() -> list[dict[str, Any]]:
     """By type of the shipped brain's topics: how many have it, and what of RViz and Foxglove would show it."""
-    from brain_runtime.graph import SIM_WORLD
-    from brain_runtime.graph.inspect_graph import inspect_graph
-
     topics: dict[str, set[str]] = {}
     for region in inspect_graph("brain", SIM_WORLD).regions:
         for port in region.load().ports().values():

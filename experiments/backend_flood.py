@@ -2,18 +2,16 @@
 """One-way throughput: from a region that publishes in each step to one that counts, and the same without a host.
 
 A message counts when a step of the other region has seen it: of what comes faster than that, the newest stays, as
-the quality of service of features says. ``python -m experiments.backend_flood ENDPOINT`` is the bare end that counts.
+the quality of service of features says.
 """
 from __future__ import annotations
 
 import json
-import signal
-import sys
 import threading
 import time
 from typing import Any, Sequence
 
-from brain_eval.bench.wire import READY, TYPE, Asked, wait_for
+from brain_eval.bench.wire import TYPE, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 
 FLOODING = {"flood": "experiments.backend_flood:Flood", "count": "experiments.backend_flood:Count"}
@@ -159,20 +157,3 @@ class BareCount:
             self._publisher.put(json.dumps(self._tally.result()).encode())
         else:
             self._tally.note()
-
-
-def main(endpoint: str) -> None:
-    """Counts bare messages at ``endpoint`` until it is ended."""
-    from brain_wire import open_session
-
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with open_session(endpoint, patience=READY) as session:
-        count = BareCount(session.zenoh)
-        stop.wait()
-        del count
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -7,12 +7,14 @@ pairs, and who is first changes from pair to pair.
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from typing import Any, Callable, Sequence
 
+from brain_eval import results
+from brain_eval.realtime import run_many
 from brain_runtime.supervision.edge_ear import EdgeEar
 from brain_runtime.supervision.supervised_brain import SupervisedBrain
+from experiments.backend_trips import median_of
 from experiments.costs import core_time, family, pss
 
 HOSTS = ("zenoh", "torch")
@@ -75,8 +77,6 @@ def memory_of(process: int) -> int:
 
 def play(host: str, episode: Any) -> dict[str, Any]:
     """One episode on a host: success, times, latency from the camera to the wheels, what it cost, hops."""
-    from brain_eval.realtime import run_many
-
     watcher = Watcher()
     ((_, result),) = run_many([episode], host=host, each_round=watcher.look)
     return {"reached": result["success"], "outcome": result["outcome"], "time": result["time"],
@@ -94,8 +94,6 @@ def compared(count: int, seed: int, tell: Callable[[str], None]) -> dict[str, An
     Raises:
         GraphError, StartError: a brain does not start.
     """
-    from brain_eval import results
-
     episodes = results.SUITES["language-v1"].episodes("val", count, seed, 0, TIME_LIMIT) if count else []
     begin, pairs = time.monotonic(), []
     for number, episode in enumerate(episodes):
@@ -120,11 +118,11 @@ def _sums(host: str, pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     mine = [pair[host] for pair in pairs]
     only = sum(pair[host]["reached"] and not all(pair[other]["reached"] for other in HOSTS) for pair in pairs)
     return {"host": host, "n": len(mine), "reached": sum(one["reached"] for one in mine), "only": only,
-            "time": _median(one["time"] for one in mine if one["reached"]),
-            "p50": _median(one["latency"]["p50"] for one in mine if one["latency"]["n"]),
-            "p95": _median(one["latency"]["p95"] for one in mine if one["latency"]["n"]),
-            "cores": _median(one["cores"] for one in mine), "memory": _median(one["memory"] for one in mine),
-            "started": _median(one["wall"] - one["time"] for one in mine),
+            "time": median_of(one["time"] for one in mine if one["reached"]),
+            "p50": median_of(one["latency"]["p50"] for one in mine if one["latency"]["n"]),
+            "p95": median_of(one["latency"]["p95"] for one in mine if one["latency"]["n"]),
+            "cores": median_of(one["cores"] for one in mine), "memory": median_of(one["memory"] for one in mine),
+            "started": median_of(one["wall"] - one["time"] for one in mine),
             "restarts": sum(one["restarts"] for one in mine)}
 
 
@@ -136,11 +134,6 @@ def _hops(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 if hop.split()[0] in LEFT_OUT:
                     continue
                 found.setdefault((host, hop), []).append(told)
-    return [{"host": host, "hop": hop, "p50": _median(one["p50"] for one in told),
-             "p99": _median(one["p99"] for one in told), "lost": sum(one["lost"] or 0 for one in told)}
+    return [{"host": host, "hop": hop, "p50": median_of(one["p50"] for one in told),
+             "p99": median_of(one["p99"] for one in told), "lost": sum(one["lost"] or 0 for one in told)}
             for (host, hop), told in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))]
-
-
-def _median(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

@@ -12,7 +12,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-NAME = "backends.png"
 # Told apart by those who see fewer colors, too (Okabe and Ito).
 HOSTS = {"zenoh": "#0072b2", "torch": "#d55e00", "gloo": "#d55e00"}
 SIDES = {"zenoh-host": ("#0072b2", "-"), "zenoh-peer": ("#56b4e9", "-"), "bare-zenoh": ("#0072b2", ":"),
@@ -61,7 +60,10 @@ def _of_host(rows: Any) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _grid(axes: Any, which: str) -> None:
+def _axes(axes: Any, which: str, x: str, y: str = "") -> None:
+    """Names of the axes, and a grid."""
+    axes.set_xlabel(x, fontsize=8, color=INK)
+    axes.set_ylabel(y, fontsize=8, color=INK)
     axes.grid(axis=which, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
@@ -71,10 +73,8 @@ def _late(axes: Any, rows: Any) -> None:
         axes.plot([f"{1e3 * row['delay']:g}" for row in of], [row["rates"]["aside"] for row in of], "o-",
                   color=HOSTS[host], label=CALLED[host])
     axes.set_ylim(0, None)
-    axes.set_xlabel("the relay is late by (ms)", fontsize=8, color=INK)
-    axes.set_ylabel("Hz", fontsize=8, color=INK)
     axes.legend(fontsize=8, frameon=False)
-    _grid(axes, "y")
+    _axes(axes, "y", "the relay is late by (ms)", "Hz")
 
 
 def _hurt(axes: Any, rows: Any) -> None:
@@ -86,8 +86,7 @@ def _hurt(axes: Any, rows: Any) -> None:
         axes.plot(times, [place] * len(times), "|", color=INK, markersize=12)
     axes.set_yticks(range(len(by_signal)), [f"{CALLED[host]}, {number}" for number, host in by_signal])
     axes.invert_yaxis()
-    axes.set_xlabel("s; bar: median of the regions, marks: each", fontsize=8, color=INK)
-    _grid(axes, "x")
+    _axes(axes, "x", "s; bar: median of the regions, marks: each")
 
 
 def _trips(axes: Any, rows: Any) -> None:
@@ -98,10 +97,8 @@ def _trips(axes: Any, rows: Any) -> None:
             axes.plot(*zip(*told), style, marker=".", color=color, label=name)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xlabel("bytes", fontsize=8, color=INK)
-    axes.set_ylabel("ms", fontsize=8, color=INK)
     axes.legend(fontsize=7, frameon=False)
-    _grid(axes, "both")
+    _axes(axes, "both", "bytes", "ms")
 
 
 def _slowest(axes: Any, rows: Any) -> None:
@@ -113,8 +110,7 @@ def _slowest(axes: Any, rows: Any) -> None:
             axes.plot([low, high], [place, place], color=INK, linewidth=1.5)
     axes.set_yticks(range(len(bars)), [f"{name}, {size} B" for size, name, _ in bars])
     axes.invert_yaxis()
-    axes.set_xlabel("ms", fontsize=8, color=INK)
-    _grid(axes, "x")
+    _axes(axes, "x", "ms")
 
 
 def _links(axes: Any, rows: Any) -> None:
@@ -124,9 +120,8 @@ def _links(axes: Any, rows: Any) -> None:
             axes.plot(*zip(*told), "o-", color=HOSTS[host], label=CALLED[host])
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xlabel("processes", fontsize=8, color=INK)
     axes.legend(fontsize=8, frameon=False)
-    _grid(axes, "both")
+    _axes(axes, "both", "processes")
 
 
 def _episodes(axes: Any, rows: Any) -> None:
@@ -138,9 +133,8 @@ def _episodes(axes: Any, rows: Any) -> None:
     axes.set_yticks(range(len(rows)), [f"{CALLED[row['host']]}\n{row['reached']} of {row['n']} reached\n"
                                        f"{row['cores']:.2f} cores, {row['memory'] / 1e6:.0f} MB" for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel("ms", fontsize=8, color=INK)
     axes.margins(x=0.12)
-    _grid(axes, "x")
+    _axes(axes, "x", "ms")
 
 
 def main(saved: str, picture: str) -> None:

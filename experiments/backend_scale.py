@@ -6,12 +6,12 @@ they need, and share that memory: PSS counts for each its share.
 """
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from brain_wire.router import free_port
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.costs import available
 from experiments.scale import RATE, Nodes, ScaleProblem, latencies, measure
 
@@ -28,7 +28,7 @@ def group(count: int, seconds: float, tell: Callable[[str], None]) -> dict[str, 
     tell(f"a group of {count}: starting")
     port, begin = free_port(), time.monotonic()
     orders = [{"port": port, "number": number, "count": count, "rate": RATE} for number in range(count)]
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder, \
+    with TemporaryFolder("bench") as folder, \
             Nodes(orders, Path(folder) / "nodes.log", "experiments.gloo_nodes") as nodes:
         nodes.answers()
         nodes.answers({"do": "declare"})

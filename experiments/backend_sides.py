@@ -19,7 +19,6 @@ import json
 import os
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
@@ -30,14 +29,16 @@ from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.router import free_port
 from brain_wire.session import CHECK_VARIABLE, OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.backend_flood import FLOODING, BareFlow, RegionFlow, region_flows
 from experiments.gloo_echo import gloo_ping
 from experiments.other_libraries import NotThere, environment
-from experiments.processes import NoPeer, OutsidePeer, beside
+from experiments.processes import NoPeer, OutsidePeer, beside, variable
 from experiments.toy_brain import toys
 
 DORA_NODE = Path(__file__).with_name("dora_node.py")
 STRING = "std_msgs/msg/String"
+COUNTING = "experiments.backend_flood:BareCount"
 NAMES = ("zenoh-host", "zenoh-peer", "zenoh-unshared", "torch-host", "ros-host", "bare-zenoh", "bare-gloo", "dora")
 Flows = Callable[[Sequence[int], float], list[dict[str, Any]]]
 
@@ -79,7 +80,7 @@ class Sides:
         self._exits.close()
 
     def _open(self) -> None:
-        folder = Path(self._exits.enter_context(tempfile.TemporaryDirectory(prefix="brain-bench-")))
+        folder = Path(self._exits.enter_context(TemporaryFolder("bench")))
         brain = self._exits.enter_context(toys("zenoh", self._stop, PINGING))
         self._regions("zenoh-host", brain.node, lambda: _node_of(toys("zenoh", self._stop, FLOODING)))
         endpoint = brain.node.session.endpoint
@@ -144,16 +145,9 @@ def peers(classes: Mapping[str, str], shared: bool) -> Iterator[Node]:
                 environment={**ONE_THREAD, OVERRIDE_VARIABLE: told, CHECK_VARIABLE: "-1",
                              "ROS_DOMAIN_ID": str(domain)}))
             endpoints.append(own)
-        before = os.environ.get(CHECK_VARIABLE)
-        os.environ[CHECK_VARIABLE] = "-1"   # there is no router to look for
-        try:
+        with variable(CHECK_VARIABLE, "-1"):    # there is no router to look for
             session = exits.enter_context(open_session(
                 endpoints[0], more=settings(f"tcp/127.0.0.1:{free_port()}", endpoints, shared)))
-        finally:
-            if before is None:
-                del os.environ[CHECK_VARIABLE]
-            else:
-                os.environ[CHECK_VARIABLE] = before
         node = Node(session, "bench", domain=domain)
         exits.callback(node.close)
         yield node
@@ -169,7 +163,7 @@ def _node_of(toy: contextlib.AbstractContextManager[Any]) -> Iterator[Node]:
 
 
 def _bare_flows(endpoint: str, sizes: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    with beside("-m", "experiments.backend_flood", endpoint, environment=ONE_THREAD), \
+    with beside("-m", "brain_eval.bench.wire", endpoint, "", COUNTING, environment=ONE_THREAD), \
             open_session(endpoint, patience=10.0) as session:
         return region_flows(BareFlow(session.zenoh), sizes, seconds)
 

@@ -7,14 +7,14 @@ a core busy even while it rests; so what goes one way is measured with one side 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import random
 import statistics
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
-from brain_runtime.run.end_with_parent import die_with
-from experiments.processes import NoPeer
+from experiments.backend_sides import NAMES, Sides
+from experiments.processes import NoPeer, beside
+from experiments.scale import quantile
 
 MOST = (16 << 20) - 1024        # bytes: a message of 16 MiB, with what a region's message has beside its content
 SIZES = (64, 200, 12 << 10, 256 << 10, 1 << 20, 4 << 20, MOST)
@@ -37,8 +37,6 @@ def measure(quick: bool, stop: Any, tell: Tell) -> dict[str, Any]:
 
     Besides, ``about``: what sides say of themselves; ``left_out``: each ``side`` that was not measured, and ``why``.
     """
-    from experiments.backend_sides import NAMES, Sides
-
     with Sides(stop, tell) as sides:
         some = (200, 12 << 10, 1 << 20)
         trips = round_trips(sides.trips, some if quick else SIZES, (200,) if quick else some, 1 if quick else 3,
@@ -96,11 +94,8 @@ def over_bare(trips: dict[str, Any], blocks: int, left_out: dict[str, str], tell
     """
     found = []
     for size in GOAL_SIZES:
-        sides = {name: trips[name] for name in OVER}
-        times = _by_turns(answering(sides, left_out), size, blocks, SHORT, left_out)
-        ours, bare = (times.get(name, []) for name in OVER)
-        row: dict[str, Any] = {"size": size, **{name: quantiles([one for block in times.get(name, ()) for one in block])
-                                                for name in OVER}}
+        ours, bare = times = _pair(trips, OVER, size, blocks, SHORT, left_out)
+        row: dict[str, Any] = {"size": size, **{name: quantiles(_all(taken)) for name, taken in zip(OVER, times)}}
         apart = [statistics.median(a) - statistics.median(b) for a, b in zip(ours, bare)]
         row["more"] = more = statistics.median(apart) if apart else None
         row["more_95"] = bounds([statistics.median(drawn) for drawn in _drawn(apart)]) if len(apart) > 2 else None
@@ -125,12 +120,9 @@ def slowest(trips: dict[str, Any], blocks: int, left_out: dict[str, str], tell: 
     found = []
     with _busy():
         for size in GOAL_SIZES:
-            sides = {name: trips[name] for name in GOAL}
-            row: dict[str, Any] = {"size": size}
-            for name, taken in _by_turns(answering(sides, left_out), size, blocks, LONG, left_out).items():
-                row[name] = {**quantiles([one for block in taken for one in block]), "p99_95": interval(taken)}
-            for name in GOAL:
-                row.setdefault(name, {**quantiles([]), "p99_95": None})
+            times = _pair(trips, GOAL, size, blocks, LONG, left_out)
+            row: dict[str, Any] = {"size": size, **{
+                name: {**quantiles(_all(taken)), "p99_95": interval(taken)} for name, taken in zip(GOAL, times)}}
             ours, gloos = (row[name]["p99"] for name in GOAL)
             row["share"] = ours / gloos if ours and gloos else None
             row["kept"] = None if row["share"] is None else row["share"] <= GOAL_SHARE
@@ -169,6 +161,13 @@ def _by_turns(sides: dict[str, Any], size: int, blocks: int, many: int, left_out
     return times
 
 
+def _pair(trips: dict[str, Any], names: tuple[str, str], size: int, blocks: int, many: int, left_out: dict[str, str]
+          ) -> list[list[list[float]]]:
+    """Blocks of two sides by turns; none of one that does not answer."""
+    times = _by_turns(answering({name: trips[name] for name in names}, left_out), size, blocks, many, left_out)
+    return [times.get(name, []) for name in names]
+
+
 def one_way(flows: dict[str, Callable[[Sequence[int], float], list[dict[str, Any]]]], sizes: Sequence[int], turns: int,
             seconds: float, left_out: dict[str, str], tell: Tell) -> list[dict[str, Any]]:
     """Measures one-way throughput: messages and MB (10^6 bytes) a second seen at the other end, medians of the turns.
@@ -194,11 +193,11 @@ def one_way(flows: dict[str, Callable[[Sequence[int], float], list[dict[str, Any
     for place, size in enumerate(sizes):
         row: dict[str, Any] = {"size": size}
         for name, turned in taken.items():
-            rates = [one["rate"] for one in (flowed(turn[place]) for turn in turned) if one["rate"] is not None]
-            seen = [one["seen"] for one in (flowed(turn[place]) for turn in turned) if one["seen"] is not None]
-            rate = statistics.median(rates) if rates else None
+            each = [flowed(turn[place]) for turn in turned]
+            rate = median_of(one["rate"] for one in each)
             row[name] = {"rate": rate, "mb": None if rate is None else 1e-6 * rate * size,
-                         "seen": statistics.median(seen) if seen else None, "turns": len(rates)}
+                         "seen": median_of(one["seen"] for one in each),
+                         "turns": sum(one["rate"] is not None for one in each)}
         found.append(row)
         tell(f"{size} B one way: " + ", ".join(f"{name} {one['rate']:.0f}/s" for name, one in row.items()
                                                if isinstance(one, dict) and one["rate"] is not None))
@@ -218,18 +217,25 @@ def flowed(one: dict[str, Any]) -> dict[str, float | None]:
 
 def quantiles(times: list[float]) -> dict[str, Any]:
     """``n``, ``p50`` and ``p99`` (s); no p99 of fewer than :data:`FOR_P99`, of which it would be the few slowest."""
-    if not times:
-        return {"n": 0, "p50": None, "p99": None}
     ordered = sorted(times)
-    return {"n": len(ordered), "p50": ordered[len(ordered) // 2],
-            "p99": ordered[int(0.99 * len(ordered))] if len(ordered) >= FOR_P99 else None}
+    return {"n": len(ordered), "p50": quantile(ordered, 0.5) if ordered else None,
+            "p99": quantile(ordered, 0.99) if len(ordered) >= FOR_P99 else None}
+
+
+def _all(blocks: Sequence[Sequence[float]]) -> list[float]:
+    return [one for block in blocks for one in block]
+
+
+def median_of(values: Iterable[float | None]) -> float | None:
+    """The median of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def _told(blocks: list[list[float]]) -> dict[str, Any]:
     """Quantiles of all, and how far apart the medians of the blocks are."""
     medians = [statistics.median(block) for block in blocks if block]
-    return {**quantiles([one for block in blocks for one in block]), "least": min(medians, default=None),
-            "most": max(medians, default=None)}
+    return {**quantiles(_all(blocks)), "least": min(medians, default=None), "most": max(medians, default=None)}
 
 
 def interval(blocks: Sequence[list[float]]) -> list[float] | None:
@@ -239,8 +245,7 @@ def interval(blocks: Sequence[list[float]]) -> list[float] | None:
     """
     if len(blocks) < 3:
         return None
-    pools = [sorted(one for block in drawn for one in block) for drawn in _drawn(blocks)]
-    found = [pooled[int(0.99 * len(pooled))] for pooled in pools if pooled]
+    found = [quantile(pooled, 0.99) for drawn in _drawn(blocks) if (pooled := sorted(_all(drawn)))]
     return bounds(found) if found else None
 
 
@@ -254,27 +259,13 @@ def _drawn(blocks: Sequence[Any]) -> Iterator[list[Any]]:
 def bounds(found: list[float]) -> list[float]:
     """Between which 95 % of them are."""
     found = sorted(found)
-    return [found[int(0.025 * len(found))], found[int(0.975 * len(found))]]
+    return [quantile(found, 0.025), quantile(found, 0.975)]
 
 
 @contextlib.contextmanager
 def _busy() -> Iterator[None]:
     """As many processes as there are cores, that do nothing but compute."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_compute, args=(os.getpid(),), daemon=True)
-                 for _ in range(len(os.sched_getaffinity(0)))]
-    for process in processes:
-        process.start()
-    try:
+    with contextlib.ExitStack() as exits:
+        for _ in os.sched_getaffinity(0):
+            exits.enter_context(beside("-c", "while True: pass"))
         yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-
-
-def _compute(parent: int) -> None:
-    die_with(parent)
-    number = 0
-    while True:
-        number += 1

@@ -6,7 +6,6 @@ could come out otherwise. Hosts are measured by turns.
 """
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import statistics
@@ -21,6 +20,8 @@ from brain_eval.bench.rows import Table, rows
 from brain_eval import saved
 from brain_runtime.command.options import fail
 from brain_runtime.run.loop import ONE_THREAD
+from experiments import (backend_complexity, backend_data, backend_ecosystem, backend_pairs, backend_scale,
+                         backend_trips)
 from experiments.processes import beside
 from experiments.toy_brain import TOYS, ToyBrain, toys
 
@@ -135,19 +136,15 @@ def _toys(wanted: list[str], quick: bool, stop: Any, told: Tell) -> dict[str, An
     return found
 
 
-def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Tell
-            ) -> dict[str, Callable[[], Any]]:
+def _others(quick: bool, pairs: int, seed: int, stop: Any, told: Tell) -> dict[str, Callable[[], Any]]:
     """Returns the functions that measure the other experiments, by name."""
-    def of(module: str) -> Any:
-        return importlib.import_module(f"experiments.backend_{module}")
-
-    return {"performance": lambda: of("trips").measure(quick, stop, told),
-            "scale": lambda: of("scale").compared((2, 8) if quick else (2, 4, 8, 16, 32, 64), 2.0 if quick else 3.0,
-                                                  told),
-            "data": lambda: of("data").measure(1 if quick else 3, 100 if quick else 200, stop, told),
-            "ecosystem": lambda: of("ecosystem").measure(2.0, stop, told),
-            "complexity": lambda: of("complexity").measure(stop, told),
-            "pairs": lambda: of("pairs").compared(pairs, seed, told)}
+    return {"performance": lambda: backend_trips.measure(quick, stop, told),
+            "scale": lambda: backend_scale.compared((2, 8) if quick else (2, 4, 8, 16, 32, 64), 2.0 if quick else 3.0,
+                                                    told),
+            "data": lambda: backend_data.measure(1 if quick else 3, 100 if quick else 200, stop, told),
+            "ecosystem": lambda: backend_ecosystem.measure(2.0, stop, told),
+            "complexity": lambda: backend_complexity.measure(stop, told),
+            "pairs": lambda: backend_pairs.compared(pairs, seed, told)}
 
 
 class Backends(Experiment):

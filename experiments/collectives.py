@@ -12,7 +12,11 @@ from typing import Annotated, Any, Iterator, Sequence
 
 import typer
 
+from brain_collectives.checks import results
+from brain_collectives.checks.rank import Order
+from brain_collectives.checks.table import chosen
 from brain_eval.bench.experiment import Experiment, Problem
+from brain_training.collective_ranks import Ranks, RanksProblem
 from experiments.rank_deaths import RANKS, deaths, told
 from experiments.shards import interval
 
@@ -34,11 +38,6 @@ def turns(rounds: int, ranks: int) -> Iterator[dict[str, dict[tuple[str, int], f
         Wrong: see there.
         RanksProblem: a rank died or stood still.
     """
-    from brain_collectives.checks import results
-    from brain_training.collective_ranks import Ranks
-    from brain_collectives.checks.rank import Order
-    from brain_collectives.checks.table import chosen
-
     rows = chosen(NAMES)
     for number in range(rounds):
         found = {}
@@ -74,6 +73,7 @@ class Collectives(Experiment):
 
     cpu = True
     quick = {"rounds": 1, "kills": 0}
+    problems = (RanksProblem,)
 
     def measure(self, rounds: Annotated[int, typer.Option(min=1, help="Turns of both backends.")] = 9,
                 ranks: Annotated[int, typer.Option(min=2, max=16, help="Processes.")] = 2,
@@ -92,8 +92,3 @@ class Collectives(Experiment):
         return {"cores": len(os.sched_getaffinity(0)), "load": load, "ranks": ranks, "rounds": rounds, "seed": seed,
                 "beside": beside(found), "deaths": [{"backend": backend, "ranks": RANKS, **figures}
                                                     for backend, figures in died.items() if figures]}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        from brain_training.collective_ranks import RanksProblem
-
-        return (RanksProblem,)

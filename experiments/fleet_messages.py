@@ -2,7 +2,6 @@
 """``brain bench fleet-messages``: whether a fleet's messages arrive through cuts and kills, and how fast they drain."""
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from brain_cloud.checks import ordeal
 from brain_eval.bench.experiment import Experiment
+from brain_wire.temporary_folder import TemporaryFolder
 
 
 class FleetMessages(Experiment):
@@ -19,6 +19,7 @@ class FleetMessages(Experiment):
     """
 
     quick = {"messages": 100, "cuts": 1, "kills": 0, "waiting": 100}
+    problems = (ordeal.NotArrived,)
 
     def measure(self, messages: Annotated[int, typer.Option(min=100, help="How many, both ways, in two streams each.")
                                           ] = 100_000,
@@ -28,12 +29,9 @@ class FleetMessages(Experiment):
                                                      "whose drain is timed.")] = 20_000,
                 seed: Annotated[int, typer.Option(help="Of the moments of cuts and kills.")] = 0) -> dict[str, Any]:
         """Plays the ordeal, then a drain."""
-        with tempfile.TemporaryDirectory(prefix="brain-fleet-") as folder:
+        with TemporaryFolder("fleet") as folder:
             done = ordeal.run(Path(folder) / "ordeal", ordeal.Ordeal(messages, cuts, kills, seed), self.log)
             rate = ordeal.drain(Path(folder) / "drain", waiting)
         arrived = sum(sum(streams.values()) for streams in done.arrived.values())
         return {"messages": messages, "arrived_once_and_in_order": arrived, "cuts": done.cut, "kills": done.killed,
                 "seconds": done.took, "waiting": waiting, "drained_per_s": rate}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (ordeal.NotArrived,)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-import tempfile
+import sys
 import threading
 import time
 from pathlib import Path
@@ -23,11 +23,16 @@ from brain_edge.processes.asking import Asking, NoCloud
 from brain_edge.state.manifests import Resource
 from brain_edge.store import FILE
 from brain_eval.bench.experiment import Experiment, Problem
+from brain_runtime.run.processes import Processes
+from brain_runtime.run.workload import Restart, Workload
+from brain_wire.backoff import Backoff
+from brain_wire.logs import Logs
 from brain_wire.router import free_port
-from experiments.processes import beside
+from brain_wire.temporary_folder import TemporaryFolder
 
 GIVE_UP = 300.0     # s without any progress
-AT_ONCE = 20        # orders of one request, at most
+TOGETHER = 20       # orders of one request, at most
+AT_ONCE = Restart(backoff=Backoff(0.0))     # how a process that was killed is started again
 WATCH = ("CREATE TABLE IF NOT EXISTS counted_outside (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL)",
          "CREATE TRIGGER IF NOT EXISTS count_outside AFTER INSERT ON desired BEGIN "
          "INSERT INTO counted_outside (name) VALUES (NEW.name); END")
@@ -35,21 +40,6 @@ WATCH = ("CREATE TABLE IF NOT EXISTS counted_outside (number INTEGER PRIMARY KEY
 
 class OrdersProblem(Problem):
     """An order was lost, came twice or out of order, or nothing moves any more; says which."""
-
-
-class _Process:
-    """A process that can be killed and started again."""
-
-    def __init__(self, stack: contextlib.ExitStack, folder: Path, name: str, *words: str) -> None:
-        self._stack, self._log, self._words = stack, folder / f"{name}.log", words
-
-    def start(self) -> None:
-        self._running = self._stack.enter_context(beside("-m", *self._words, log=self._log))
-
-    def kill(self) -> None:
-        self._running.kill()
-        self._running.wait()
-        self.start()
 
 
 def counted(folder: Path) -> list[str]:
@@ -99,18 +89,17 @@ class FleetOrders(Experiment):
         chance, port = random.Random(seed), free_port()
         names = [f"robot{number + 1}" for number in range(robots)]
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="brain-orders-") as made, contextlib.ExitStack() as stack:
+        with TemporaryFolder("orders") as made, contextlib.ExitStack() as stack:
             folder = Path(made)
             links = [Relay(port) for _ in names]
             for link in links:
                 stack.callback(link.close)
-            cloud = _Process(stack, folder, "cloud", "brain_cloud.processes.run_cloud", "--listen",
-                             f"tcp/127.0.0.1:{port}", "--folder", str(folder / "cloud"))
-            edges = [_Process(stack, folder, name, "brain_edge.processes.run_edge", "--name", name, "--cloud",
-                              f"tcp/127.0.0.1:{link.port}", "--folder", str(folder / name), "--router",
-                              f"tcp/127.0.0.1:{free_port()}") for name, link in zip(names, links)]
-            for process in (cloud, *edges):
-                process.start()
+            words = {"cloud": ("brain_cloud.processes.run_cloud", "--listen", f"tcp/127.0.0.1:{port}"), **{
+                name: ("brain_edge.processes.run_edge", "--name", name, "--cloud", f"tcp/127.0.0.1:{link.port}",
+                       "--router", f"tcp/127.0.0.1:{free_port()}") for name, link in zip(names, links)}}
+            processes = stack.enter_context(Processes([
+                Workload(name, (sys.executable, "-m", *its, "--folder", str(folder / name)), restart=AT_ONCE)
+                for name, its in words.items()], Logs(folder / "logs", self.log)))
             for name in names:
                 _watch(folder / name)
             wanted = [f"order-{number:05}" for number in range(orders)]
@@ -124,7 +113,7 @@ class FleetOrders(Experiment):
             done = {"cut": 0, "kill": 0}
             for number, fault in enumerate(faults):
                 due.release(orders * (number + 1) // len(faults) - orders * number // len(faults) or 1)
-                self._fault(fault, chance, links, [cloud, *edges])
+                self._fault(fault, chance, links, processes, list(words))
                 done[fault] += 1
                 if (number + 1) % 20 == 0:
                     self.log(f"{done['cut']} cuts, {done['kill']} kills")
@@ -138,10 +127,13 @@ class FleetOrders(Experiment):
         return {"robots": robots, "orders": orders, "each_once_and_in_order": robots * orders, "cuts": done["cut"],
                 "kills": done["kill"], "seed": seed, "seconds": time.monotonic() - began}
 
-    def _fault(self, fault: str, chance: random.Random, links: list[Relay], processes: list[_Process]) -> None:
+    def _fault(self, fault: str, chance: random.Random, links: list[Relay], processes: Processes, names: list[str]
+               ) -> None:
         time.sleep(chance.uniform(0.1, 1.5))
         if fault == "kill":
-            chance.choice(processes).kill()
+            victim = chance.choice(names)
+            while not processes.kill(victim):   # it was killed just now, and is not there again
+                time.sleep(0.05)
             return
         link = chance.choice(links)
         link.cut(stay=True)
@@ -155,7 +147,7 @@ class FleetOrders(Experiment):
         while first < len(wanted):
             due.acquire()
             after = first + 1
-            while after < min(len(wanted), first + AT_ONCE) and due.acquire(blocking=False):
+            while after < min(len(wanted), first + TOGETHER) and due.acquire(blocking=False):
                 after += 1
             some = [Resource("Parameters", name, tuple(names), {"region": "gauge", "values": {"gain": 0.5}}).to_dict()
                     for name in wanted[first:after]]

@@ -45,7 +45,7 @@ class Costs(NamedTuple):
 
 
 def fit(sizes: Sequence[dict[str, Any]]) -> Costs:
-    """Costs from what :func:`experiments.fleet_scale.measure` reports of at least two sizes.
+    """Costs from what :mod:`experiments.fleet_scale` reports of at least two sizes.
 
     Raises:
         ModelProblem: they are too few.

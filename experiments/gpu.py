@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
+import torch
 import typer
 
 from brain_eval.bench.experiment import Experiment
+from brain_regions.vision.looking import Looking
+from brain_regions.vision.network import HEIGHT, WIDTH, SpikingVision
 from brain_runtime.command.options import fail
+from brain_training.settings import check_device
+from brain_training.task import SIZES, Task
+from brain_training.trainer import Trainer
+from brain_training.vision import Recipe, VisionTask
+from experiments.shards import wide_layers
+from experiments.training_rank import Order, task_of as small
 
-if TYPE_CHECKING:
-    from brain_training.task import Task
 
 NETWORKS = ("motor", "language", "vision")
 FIRST, STEPS = 3, 6     # steps that do not count, for what is made at first; and those that do
@@ -22,10 +30,6 @@ LOOKS, MICRO_STEPS = 20, 20
 
 def task_of(network: str, size: str) -> Task:
     """The task that ships, in a size, with no more samples than the steps take; all have the same for every device."""
-    from experiments.training_rank import Order
-    from experiments.training_rank import task_of as small
-    from brain_training.vision import Recipe, VisionTask
-
     if network == "vision":
         batch = VisionTask.full.batch
         task: Task = VisionTask(recipe=Recipe(rooms=2, clips_per_room=-(-batch // 2), epochs=FIRST + STEPS + 1,
@@ -42,10 +46,6 @@ def steps(network: str, size: str, device: str, seed: int) -> dict[str, Any]:
     Returns:
         ``step_ms``: median; ``losses``: of the first steps; ``most_mb``: that tensors took of a GPU's memory, or None.
     """
-    import torch
-
-    from brain_training.trainer import Trainer
-
     cuda = device.startswith("cuda")
     if cuda:
         torch.cuda.empty_cache()
@@ -61,13 +61,6 @@ def steps(network: str, size: str, device: str, seed: int) -> dict[str, Any]:
 
 def look(width: int, device: str, seed: int) -> float:
     """Median time (ms) in which a vision of so many times the channels looks at a picture of noise, from rest."""
-    import numpy as np
-    import torch
-
-    from brain_regions.vision.looking import Looking
-    from brain_regions.vision.network import HEIGHT, WIDTH, SpikingVision
-    from experiments.shards import wide_layers
-
     torch.manual_seed(seed)
     looking = Looking(SpikingVision(wide_layers(width)).eval().folded(), device)
     rng, took = np.random.default_rng(seed), []
@@ -87,11 +80,6 @@ class Gpu(Experiment):
                 seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Of weights, samples and pictures.")] = 0
                 ) -> dict[str, Any]:
         """Takes steps and looks by turns."""
-        import torch
-
-        from brain_training.settings import check_device
-        from brain_training.task import SIZES
-
         torch.set_num_threads(1)
         try:
             check_device(device)

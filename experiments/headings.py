@@ -17,7 +17,12 @@ import numpy as np
 import typer
 
 from brain_eval.bench.experiment import Experiment
+from brain_eval.episodes import run_local
+from brain_regions.azimuth import sound_values
+from brain_regions.pfc import feedback, heading
 from brain_runtime.graph.rooms import Split
+from brain_runtime.interfaces import Control
+from brain_sim import suite
 
 TEMPERATURES = (0.95, 2.0, 5.0, 10.0, 20.0)     # from alpha 1, where one heading is certain, to 0, where none is
 
@@ -40,9 +45,6 @@ class Offers:
 
     def look(self, host: Any, since: float) -> None:
         """Keeps what is on offer now."""
-        from brain_regions.azimuth import sound_values
-        from brain_runtime.interfaces import Control
-
         control, told, choice = (host.latest(topic) for topic in ("pfc/control", "place/headings", "pfc/choice"))
         if None in (control, told, choice) or control.mode != Control.MODE_SEARCH or not control.speed > 0:
             return
@@ -59,8 +61,6 @@ def row(values: Iterable[np.ndarray], temperature: float) -> dict[str, float]:
         ``entropy`` (nat), ``best`` and ``second`` (shares of draws), ``given_away`` (m, what the best is worth above
         what is drawn).
     """
-    from brain_regions.pfc import feedback, heading
-
     found = []
     for offer in values:
         share = heading.odds(offer, temperature)
@@ -72,39 +72,29 @@ def row(values: Iterable[np.ndarray], temperature: float) -> dict[str, float]:
     return {"temperature": temperature, "entropy": entropy, "best": best, "second": second, "given_away": given_away}
 
 
-def measure(split: str, seed: int, count: int) -> dict[str, Any]:
-    """Plays episodes, and makes a :func:`row` for each temperature.
-
-    Raises:
-        ValueError: nothing was searched for in these episodes.
-    """
-    from brain_eval.episodes import run_local
-    from brain_sim.suite import episodes
-
-    offers = Offers()
-    for episode in episodes(split, count, seed):
-        run_local(episode, onlooker=offers)
-    if not offers.values:
-        raise ValueError(f"in {count} episodes of {split} {seed} nothing was searched for; play more")
-    quantiles = np.quantile(offers.temperatures, (0.05, 0.5, 0.95))
-    return {"episodes": count, "offers": len(offers.values),
-            "headings": float(np.mean([np.isfinite(offer).sum() for offer in offers.values])),
-            "reached": dict(zip(("p5", "p50", "p95"), map(float, quantiles))),
-            "temperatures": [row(offers.values, temperature) for temperature in TEMPERATURES]}
-
-
 class Headings(Experiment):
     """Measures how Q-PFC's temperature changes the choice among search headings, inside the range that it reaches."""
 
-    quick = {"episodes": 1}
+    quick = {"episodes": 2}     # in the first nothing is searched for
     refused = 2
+    problems = (ValueError,)
 
     def measure(self, episodes: Annotated[int, typer.Option(min=1, help="How many episodes of language-v1.")] = 20,
                 seed: Annotated[int, typer.Option(min=0, help="Seed of the suite.")] = 1,
                 split: Annotated[Split, typer.Option(help="Rooms and sentences.")] = Split.val) -> dict[str, Any]:
-        """Plays episodes; see :func:`measure`."""
-        self.status(f"{episodes} episodes")
-        return measure(split.value, seed, episodes)
+        """Plays episodes, and makes a :func:`row` for each temperature.
 
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (ValueError,)
+        Raises:
+            ValueError: nothing was searched for in these episodes.
+        """
+        self.status(f"{episodes} episodes")
+        offers = Offers()
+        for episode in suite.episodes(split.value, episodes, seed):
+            run_local(episode, onlooker=offers)
+        if not offers.values:
+            raise ValueError(f"in {episodes} episodes of {split.value} {seed} nothing was searched for; play more")
+        quantiles = np.quantile(offers.temperatures, (0.05, 0.5, 0.95))
+        return {"episodes": episodes, "offers": len(offers.values),
+                "headings": float(np.mean([np.isfinite(offer).sum() for offer in offers.values])),
+                "reached": dict(zip(("p5", "p50", "p95"), map(float, quantiles))),
+                "temperatures": [row(offers.values, temperature) for temperature in TEMPERATURES]}

@@ -15,8 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
+from brain_eval import ablations
 from brain_eval.bench.experiment import Experiment, Jobs
+from brain_eval.episodes import run_local
+from brain_regions.pfc.control import APPROACH
+from brain_runtime.contract.sights import kind
 from brain_runtime.graph.rooms import Split
+from brain_runtime.interfaces import DetectedObject
+from brain_sim.intervals import bootstrap
+from brain_sim.suite import episode
+from experiments.memory import NEAR, apart
 
 NOISY = "vision=confused"
 SIDES = {"with": (NOISY,), "without": (NOISY, "integration=off")}
@@ -39,11 +47,6 @@ class Approaches:
 
     def look(self, host: Any, since: float) -> None:
         """Notes what is approached now."""
-        from experiments.memory import NEAR, apart
-        from brain_regions.pfc.control import APPROACH
-        from brain_runtime.interfaces import DetectedObject
-        from brain_runtime.contract.sights import kind
-
         control = host.latest("pfc/control")
         if control is None or control.mode != APPROACH or not math.isfinite(control.bearing):
             return
@@ -59,9 +62,6 @@ class Approaches:
 
 def pair(episode: Any) -> dict[str, dict[str, Any]]:
     """One episode on both sides: ``wrong`` things approached, looks at which one was, ``looks`` of all approaches."""
-    from brain_eval import ablations
-    from brain_eval.episodes import run_local
-
     found = {}
     for side, options in SIDES.items():
         onlooker = Approaches()
@@ -74,8 +74,6 @@ def pair(episode: Any) -> dict[str, dict[str, Any]]:
 
 def chosen(split: str, seed: int, count: int) -> list[Any]:
     """The first ``count`` episodes of the suite in which something is to be gone to."""
-    from brain_sim.suite import episode
-
     made = (episode(split, number, seed) for number in itertools.count())
     return list(itertools.islice((one for one in made if one.kind in ("go", "avoid")), count))
 
@@ -85,8 +83,6 @@ def summary(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
 
     The interval is by bootstrap; None where all pairs differ by the same.
     """
-    from brain_sim.intervals import bootstrap
-
     sides = {side: {"wrong": sum(p[side]["wrong"] for p in found),
                     "episodes_with_wrong": sum(p[side]["wrong"] > 0 for p in found),
                     "wrong_looks": sum(p[side]["wrong_looks"] for p in found),

@@ -15,8 +15,8 @@ from brain_regions.vision.second import SecondVision
 from brain_runtime import FEATURE, In, Out, Region, parameter
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.robot import CAMERA_FORWARD, CAMERA_RATE
+from brain_training.vision_data import Way
 from brain_wire.messages import make, time_message, time_seconds
-from experiments.joint_course import Course, Driven, of_robots
 
 DETECTED = "brain_interfaces/msg/DetectedObjects"
 TAKES = 0.06        # s from a hard picture to its answer: the way there and back, and the large network's look
@@ -49,32 +49,33 @@ class Link(Region):
         return {"goes": due}, state
 
 
-def driven(course: Course, held: Sequence[Driven], large: Path, lost: float, parameters: Mapping[str, Any]
-           ) -> dict[str, Any]:
-    """Runs the regions along each way, each way with regions that have seen nothing, and tallies what they tell.
+def driven(held: Sequence[Way], large: Path, lost: float, parameters: Mapping[str, Any], seed: int
+           ) -> tuple[list[list[list[Found]]], dict[str, Any]]:
+    """Runs the regions along each way, each way with regions that have seen nothing.
 
     Args:
-        course: of the experiment.
         held: the ways.
         large: weight file of the large network.
         lost: share of the answers that the link loses.
         parameters: of the joint vision.
+        seed: of the first way; that of each other is one more.
 
     Returns:
-        F1, the share of pictures that was asked about, and s from a picture to its objects.
+        The objects told of each picture; and the share of pictures that was asked about, s from a picture to its
+        objects, and counts.
     """
     found, waits, counts = [], [], {}
     for number, way in enumerate(held):
-        said, late, counted = _one(way, large, lost, parameters, 1000 * course.seed + number)
+        said, late, counted = _one(way, large, lost, parameters, seed + number)
         found.append(said)
         waits += late
         counts = {name: counts.get(name, 0) + count for name, count in counted.items()}
     low, high = (float(np.percentile(waits, part)) for part in (50, 95))
-    return {"lost": lost, "share": counts["asked"] / counts["pictures"], "wait_p50": low, "wait_p95": high,
-            "wait_most": max(waits), **of_robots(course, found, held), "counts": counts}
+    return found, {"share": counts["asked"] / counts["pictures"], "wait_p50": low, "wait_p95": high,
+                   "wait_most": max(waits), "counts": counts}
 
 
-def _one(way: Driven, large: Path, lost: float, parameters: Mapping[str, Any], seed: int
+def _one(way: Way, large: Path, lost: float, parameters: Mapping[str, Any], seed: int
          ) -> tuple[list[list[Found]], list[float], dict[str, int]]:
     vision, second = JointVision("vision"), SecondVision("second")
     second.remap = {"vision/second": "vision/far"}

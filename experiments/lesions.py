@@ -14,8 +14,12 @@ from typing import Annotated, Any, NamedTuple, Sequence
 
 import typer
 
-from brain_eval.bench.experiment import Experiment, Jobs
 from brain_eval import saved
+from brain_eval.ablations import declared, lesionable, parse
+from brain_eval.bench.experiment import Experiment, Jobs
+from brain_eval.episodes import run_many
+from brain_eval.results import SUITES, group, paired, weights_hashes
+from brain_runtime.graph.graphs import DEFAULT
 from brain_runtime.graph.rooms import Split
 
 FOLDER = saved.FOLDER / "lesions"
@@ -75,9 +79,6 @@ class Run(NamedTuple):
 
 def parts() -> dict[str, tuple[str, ...]]:
     """Populations, as ``pfc.memory``, and the grounds on which their lesions are measured."""
-    from brain_eval.ablations import declared, lesionable
-    from brain_runtime.graph.graphs import DEFAULT
-
     names = [f"{region}.{name}" for region, cls in declared(DEFAULT).items() for name in lesionable(cls)]
     return {name: WHERE.get(name, PLAIN) for name in names}
 
@@ -107,8 +108,6 @@ def runs(only: Sequence[str] = ()) -> list[Run]:
 
 def episodes(ground: Ground, split: str, seed: int, count: int) -> list[Any]:
     """The first episodes of a ground."""
-    from brain_eval.results import SUITES
-
     suite, found, asked = SUITES[ground.suite], [], count
     while len(found) < count:
         found = [e for e in suite.episodes(split, asked, seed, ground.low_obstacles) if ground.kind in ("", e.kind)]
@@ -118,8 +117,6 @@ def episodes(ground: Ground, split: str, seed: int, count: int) -> list[Any]:
 
 def made_with(run: Run, split: str, seed: int) -> dict[str, Any]:
     """Returns the settings that all episodes of a file have in common; they are its first line."""
-    from brain_eval.results import SUITES
-
     ground = GROUNDS[run.ground]
     return {"suite": ground.suite, "suite_hash": SUITES[ground.suite].suite_hash(), "split": split, "seed": seed,
             "ablated": [*ground.ablated, *([run.lesion] if run.lesion else [])],
@@ -128,8 +125,6 @@ def made_with(run: Run, split: str, seed: int) -> dict[str, Any]:
 
 @functools.cache
 def _weights() -> dict[str, str]:
-    from brain_eval.results import weights_hashes
-
     return weights_hashes()
 
 
@@ -158,9 +153,6 @@ def kept(path: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
 
 def play(run: Run, chosen: list[Any], jobs: int, path: Path, head: dict[str, Any]):
     """Plays episodes and keeps them; yields each result as it comes."""
-    from brain_eval.ablations import parse
-    from brain_eval.episodes import run_many
-
     ground, commit = GROUNDS[run.ground], (saved.commit() or "")[:12]
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a", encoding="utf-8") as file:
@@ -184,8 +176,6 @@ def report(folder: Path, split: str, seed: int, count: int) -> dict[str, Any]:
     Raises:
         ValueError: a file is of other episodes.
     """
-    from brain_eval.results import group, paired
-
     numbers = {name: [e.id for e in episodes(ground, split, seed, count)] for name, ground in GROUNDS.items()}
     commits: set[str] = set()
 
@@ -237,6 +227,7 @@ class Lesions(Experiment):
 
     quick = {"pairs": 1, "only": "place=off"}
     refused = 2
+    problems = (ValueError,)
 
     def measure(self, pairs: Annotated[int, typer.Option(min=1, help="Episodes of each lesion and ground.")] = 100,
                 only: Annotated[str, typer.Option(
@@ -276,9 +267,6 @@ class Lesions(Experiment):
             if rows:
                 self.log(f"{where}: {sum(row['success'] for row in rows)} of {len(rows)} succeeded, "
                          f"{sum(row['wall'] for row in rows) / len(rows):.1f} s an episode")
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (ValueError,)
 
     def rows(self, found: dict[str, Any]) -> list[str]:
         return lines(found)

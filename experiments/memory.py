@@ -18,11 +18,16 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs
 from brain_eval.episodes import SETTLE, text_message
 from brain_eval.lockstep import lockstep_parts
-from brain_runtime.contract.ablation import NONE
+from brain_regions.pfc.control import S_REACHED
+from brain_regions.pfc.in_front import LOOKING
 from brain_runtime.command.options import fail
-from brain_runtime.hosts.local import LocalHost
+from brain_runtime.contract.sights import kind
 from brain_runtime.graph.rooms import Split
+from brain_runtime.hosts.local import LocalHost
+from brain_sim.controls import Tour
+from brain_sim.geometry import wrap_angle
 from brain_sim.intervals import bootstrap
+from brain_sim.robot import BASE_RADIUS, REACH
 
 SEEN, HIDDEN = 1.0, 20.0    # s
 TURN = 0.8                  # rad/s, as the robot looks about
@@ -34,37 +39,31 @@ SURE = 0.5                  # belief from which on something counts as seen
 NEAR = 0.6                  # m between what is believed and what is there, for it to be the same
 
 
-def hidden(split: str, seed: int, ablation: Any = None) -> list[dict[str, float]]:
+def hidden(split: str, seed: int) -> list[dict[str, float]]:
     """Errors of memory in one room, after driving with shut eyes.
-
-    Args:
-        split, seed: of the room.
-        ablation: a :class:`brain_runtime.contract.ablation.Ablation`.
 
     Returns:
         For each object that was seen: ``bearing_error`` (rad; pi where it was forgotten), ``distance_error`` (share),
         ``distance`` (m).
     """
-    from brain_sim.controls import Tour
-
-    host, world = _brain(split, seed, {"world", "camera", "vision", "pfc"}, ablation)
+    regions, parameters, critical = lockstep_parts(split, seed, keep={"world", "camera", "vision", "pfc"})
+    host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     remembered: list[Any] = []
     host.listen("pfc/memory", lambda m: remembered.__setitem__(slice(None), m.objects))
     host.advance(SEEN)
-    sim = world.simulation
-    seen = [(thing, found) for thing in sim.room.objects for found in [_of(thing, remembered, sim)]
-            if found is not None and found.confidence >= SURE and apart(thing, found, sim) < NEAR]
+    sim = host.regions["world"].simulation
+    seen = _seen(sim, remembered)
     host.kill("vision")
     tour = Tour(None, sim)
     for _ in range(round(HIDDEN / 0.05)):
         sim.command(*tour.command())
         host.advance(0.05)
     errors = []
-    for thing, _ in seen:
+    for thing in seen:
         bearing, distance = _true(thing, sim)
         found = _of(thing, remembered, sim)
         errors.append({
-            "bearing_error": math.pi if found is None else abs(_wrap(float(found.bearing) - bearing)),
+            "bearing_error": math.pi if found is None else abs(wrap_angle(float(found.bearing) - bearing)),
             "distance_error": math.nan if found is None else abs(float(found.distance) - distance) / distance,
             "distance": distance})
     return errors
@@ -91,9 +90,8 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
             sim.command(0.0, TURN)
             host.advance(0.05)
         sim.command(0.0, 0.0)
-        known = [thing for thing in sim.room.objects for f in [_of(thing, remembered, sim)]
-                 if f is not None and f.confidence >= SURE and apart(thing, f, sim) < NEAR
-                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1 and abs(_true(thing, sim)[0]) > ASIDE]
+        known = [thing for thing in _seen(sim, remembered) if abs(_true(thing, sim)[0]) > ASIDE
+                 and sum(t.kind == thing.kind for t in sim.room.objects) == 1]
         if not known:
             return None
         goal = max(known, key=lambda thing: abs(_true(thing, sim)[0]))
@@ -107,8 +105,7 @@ def restored(split: str, seed: int) -> dict[str, Any] | None:
         for name, region in limbs.items():
             host.join(name, region)
         host.advance(0.2)
-        took = _go(host, sim, goal, LIMIT)
-        found[how] = LIMIT if took is None else took
+        found[how] = _go(host, sim, goal)
     return found
 
 
@@ -121,39 +118,34 @@ def difference(pairs: list[dict[str, Any]]) -> dict[str, float]:
             "blank": float(np.mean([p["blank"] for p in pairs]))}
 
 
-def _brain(split: str, seed: int, keep: set[str] | None, ablation: Any) -> tuple[LocalHost, Any]:
-    regions, parameters, critical = lockstep_parts(split, seed, ablation or NONE, keep)
-    host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
-    return host, host.regions["world"]
+def _seen(sim: Any, remembered: list[Any]) -> list[Any]:
+    """Lists the things that are surely remembered, and where they are."""
+    return [thing for thing in sim.room.objects if (found := _of(thing, remembered, sim)) is not None
+            and found.confidence >= SURE and apart(thing, found, sim) < NEAR]
 
 
-def _go(host: LocalHost, sim: Any, thing: Any, limit: float) -> float | None:
-    """Says that the robot is to go to a thing; s until it stands before it, or None."""
-    from brain_regions.pfc.control import S_REACHED
-    from brain_regions.pfc.in_front import LOOKING
-    from brain_sim.robot import BASE_RADIUS, REACH
-
+def _go(host: LocalHost, sim: Any, thing: Any) -> float:
+    """Says that the robot is to go to a thing; s until it stands before it, at most :data:`LIMIT`."""
     host.publish("goal/text", text_message(f"go to the {thing.color} {thing.shape}"))
     begin = host.now
-    while host.now - begin < limit:
+    while host.now - begin < LIMIT:
         host.advance(0.1)
         status = host.latest("goal/status")
         near = thing.footprint.distance_at(sim.x, sim.y) < BASE_RADIUS + REACH
         if status is not None and (status.state == S_REACHED or status.reason == LOOKING) and near:
             return host.now - begin
-    return None
+    return LIMIT
 
 
 def _of(thing: Any, remembered: list[Any], sim: Any) -> Any | None:
     """Finds what is remembered of a thing: the nearest of its color and shape; None: nothing."""
-    from brain_runtime.contract.sights import kind
-
     same = [m for m in remembered if (m.color, m.shape) == kind(thing.color, thing.shape)]
     return min(same, key=lambda m: apart(thing, m, sim), default=None)
 
 
 def _true(thing: Any, sim: Any) -> tuple[float, float]:
-    return (_wrap(math.atan2(thing.y - sim.y, thing.x - sim.x) - sim.yaw), math.hypot(thing.x - sim.x, thing.y - sim.y))
+    x, y = thing.x - sim.x, thing.y - sim.y
+    return wrap_angle(math.atan2(y, x) - sim.yaw), math.hypot(x, y)
 
 
 def apart(thing: Any, found: Any, sim: Any) -> float:
@@ -161,10 +153,6 @@ def apart(thing: Any, found: Any, sim: Any) -> float:
     bearing, distance = _true(thing, sim)
     return math.hypot(distance * math.cos(bearing) - found.distance * math.cos(found.bearing),
                       distance * math.sin(bearing) - found.distance * math.sin(found.bearing))
-
-
-def _wrap(angle: float) -> float:
-    return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
 class Memory(Experiment):

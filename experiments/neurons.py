@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Callable, Iterator, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from brain_eval.bench.experiment import Experiment
-from experiments.other_libraries import LIBRARIES, NotThere, environment, known
-from experiments.processes import NO_PATHS, Peer
+from brain_wire.temporary_folder import TemporaryFolder
+from experiments.other_libraries import NotThere, environment, known
+from experiments.processes import NO_PATHS, ReadyPeer
 
 OURS = {"brain_numpy": "ours, NumPy", "brain_torch": "ours, torch"}
 SECONDS = 0.06          # of a turn
@@ -51,97 +51,16 @@ CASES = (
 )
 
 
-class Worker(Peer):
-    """A process that steps one library's neurons on one core."""
-
-    problem = NotThere
+class Worker(ReadyPeer):
+    """A process that steps one library's neurons on one core, once it has loaded its library."""
 
     def __init__(self, maker: str, python: str, core: int, log: Path) -> None:
         paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if maker in OURS else NO_PATHS
-        super().__init__(maker, [python, str(WORKER), maker, str(core)], log, paths)
-        self._ready = False
+        super().__init__(maker, [python, str(WORKER), maker, str(core)], log, paths, problem=NotThere)
 
     def turn(self, case: Case, seconds: float) -> dict[str, float]:
-        """One measurement.
-
-        Raises:
-            NotThere: the process ended.
-        """
-        self.ready()
+        """One measurement. Raises NotThere where the process ended."""
         return self.ask(**case._asdict(), seconds=seconds)
-
-    def ready(self) -> None:
-        """Waits until it has loaded its library.
-
-        Raises:
-            NotThere: the process ended.
-        """
-        if not self._ready:
-            self.answer()
-            self._ready = True
-
-
-def measure(rounds: int, *, only: tuple[str, ...] = tuple(LIBRARIES), folder: Path | None = None,
-            cases: tuple[Case, ...] = CASES, tell: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Times by case and library.
-
-    Args:
-        rounds: turns of each in each case.
-        only: libraries to measure beside.
-        folder: of their environments; the user's cache where it is None.
-        cases: what is stepped.
-        tell: called with what is being done.
-
-    Returns:
-        ``cases``, each with what it is, ``us`` (median time of a call by library), ``fastest_other`` (us), ``fired``
-        (share of neurons) and ``ratio`` (time of each of our kinds over that of the fastest other library);
-        ``times_faster``: least and most of 1 / ratio; ``left_out``: reasons by library; ``within``: whether no ratio is
-        above 1.
-
-    Raises:
-        NotThere: not even our own neurons can be stepped.
-    """
-    left_out: dict[str, str] = {}
-    with ExitStack() as stack:
-        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brain-bench-")))
-        core = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-        workers: dict[str, Worker] = {}
-        for maker in (*OURS, *only):
-            tell(f"starting {maker}" if maker in OURS else f"starting {maker}; the first time it is installed")
-            try:
-                python = sys.executable if maker in OURS else str(environment(maker, folder))
-                worker = Worker(maker, python, core, logs / maker)
-                stack.callback(worker.close)
-                worker.ready()
-                workers[maker] = worker
-            except NotThere as error:
-                if maker in OURS:
-                    raise
-                left_out[maker] = str(error)
-        found = [_case(case, workers, rounds, tell) for case in cases]
-    ratios = [ratio for case in found for ratio in case["ratio"].values()]
-    return {"rounds": rounds, "cases": found, "left_out": left_out, "within": all(ratio <= 1 for ratio in ratios),
-            "times_faster": [1 / max(ratios), 1 / min(ratios)] if ratios else None}
-
-
-def _case(case: Case, workers: dict[str, Worker], rounds: int, tell: Callable[[str], None]) -> dict[str, Any]:
-    answers: dict[str, list[dict[str, float]]] = {maker: [] for maker in workers}
-    for number in range(rounds):
-        tell(f"{case.what}: round {number + 1} of {rounds}")
-        for maker in _rotated(list(workers), number):
-            answers[maker].append(workers[maker].turn(case, SECONDS))
-    times = {maker: statistics.median(a["time"] for a in given) for maker, given in answers.items()}
-    others = [time for maker, time in times.items() if maker not in OURS]
-    return {**case._asdict(), "us": {maker: 1e6 * time for maker, time in times.items()},
-            "fastest_other": 1e6 * min(others) if others else None,
-            "fired": {maker: given[0]["fired"] for maker, given in answers.items()},
-            "ratio": {maker: times[maker] / min(others) for maker in OURS if others}}
-
-
-def _rotated(makers: list[str], number: int) -> Iterator[str]:
-    """All of them, in each round another one first."""
-    first = number % len(makers)
-    yield from makers[first:] + makers[:first]
 
 
 class Neurons(Experiment):
@@ -160,5 +79,47 @@ class Neurons(Experiment):
                 "norse,snntorch,spikingjelly,sinabs",
                 folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")
                                   ] = None) -> dict[str, Any]:
-        """Steps all by turns; see :func:`measure`."""
-        return measure(rounds, only=known(libraries), folder=folder, tell=self.status)
+        """Steps all by turns.
+
+        Returns:
+            ``cases``, each with what it is, ``us`` (median time of a call by library), ``fastest_other`` (us),
+            ``fired`` (share of neurons) and ``ratio`` (time of each of our kinds over that of the fastest other
+            library); ``times_faster``: least and most of 1 / ratio; ``left_out``: reasons by library; ``within``:
+            whether no ratio is above 1.
+
+        Raises:
+            NotThere: not even our own neurons can be stepped.
+        """
+        left_out: dict[str, str] = {}
+        with ExitStack() as stack:
+            logs = Path(stack.enter_context(TemporaryFolder("bench")))
+            core = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+            workers: dict[str, Worker] = {}
+            for maker in (*OURS, *known(libraries)):
+                self.status(f"starting {maker}{'' if maker in OURS else '; the first time it is installed'}")
+                try:
+                    python = sys.executable if maker in OURS else str(environment(maker, folder))
+                    workers[maker] = stack.enter_context(Worker(maker, python, core, logs / maker))
+                except NotThere as error:
+                    if maker in OURS:
+                        raise
+                    left_out[maker] = str(error)
+            found = [self._case(case, workers, rounds) for case in CASES]
+        ratios = [ratio for case in found for ratio in case["ratio"].values()]
+        return {"rounds": rounds, "cases": found, "left_out": left_out, "within": all(ratio <= 1 for ratio in ratios),
+                "times_faster": [1 / max(ratios), 1 / min(ratios)] if ratios else None}
+
+    def _case(self, case: Case, workers: dict[str, Worker], rounds: int) -> dict[str, Any]:
+        answers: dict[str, list[dict[str, float]]] = {maker: [] for maker in workers}
+        makers = list(workers)
+        for number in range(rounds):
+            self.status(f"{case.what}: round {number + 1} of {rounds}")
+            for maker in makers:
+                answers[maker].append(workers[maker].turn(case, SECONDS))
+            makers.append(makers.pop(0))    # in each round another one comes first
+        times = {maker: statistics.median(a["time"] for a in given) for maker, given in answers.items()}
+        others = [time for maker, time in times.items() if maker not in OURS]
+        return {**case._asdict(), "us": {maker: 1e6 * time for maker, time in times.items()},
+                "fastest_other": 1e6 * min(others) if others else None,
+                "fired": {maker: given[0]["fired"] for maker, given in answers.items()},
+                "ratio": {maker: times[maker] / min(others) for maker in OURS if others}}

@@ -2,15 +2,21 @@
 """The network of vision, written as NIR, run by other libraries: how many spikes differ from ours, and the answer."""
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Callable, Iterator, NamedTuple
+from typing import Annotated, Any, Iterator, NamedTuple
 
 import numpy as np
+import torch
 import typer
 
 from brain_eval.bench.experiment import Experiment
+from brain_regions.vision import network, weights
+from brain_regions.vision.looking import Looking
+from brain_sim.camera import RayCamera
+from brain_sim.mjcf import room_xml
+from brain_sim.room import generate_room
 from brain_training import nir_files
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.other_libraries import LIBRARIES, NotThere, environment, known
 from experiments.processes import NO_PATHS, finished
 
@@ -51,14 +57,6 @@ WAYS = (
 
 def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
     """The circuit, and what our network makes of a turning robot's pictures: as ``nir_worker`` writes it, and ``x``."""
-    import torch
-
-    from brain_regions.vision import network, weights
-    from brain_regions.vision.looking import Looking
-    from brain_sim.camera import RayCamera
-    from brain_sim.mjcf import room_xml
-    from brain_sim.room import generate_room
-
     room = generate_room("val", seed)
     camera, rng = RayCamera(room_xml(room)), np.random.default_rng(seed)
     x, y, yaw = room.start
@@ -73,55 +71,6 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
         answers.append(state["u"].T[:, None])
     found = {layer.name: np.concatenate([train[k] for train in trains]) for k, layer in enumerate(network.LAYERS)}
     return network.circuit(net), {**found, "answer": np.stack(answers), "x": images.numpy()}
-
-
-def compare(seed: int = 5, pictures: int = 20, *, only: tuple[str, ...] | None = None, folder: Path | None = None,
-            tell: Callable[[str], None] = lambda _: None) -> Iterator[dict[str, Any]]:
-    """Compares our spikes with those that each way of reading makes of the file.
-
-    Args:
-        seed: of the room (split val).
-        pictures: of a robot that turns, 10 micro-steps each.
-        only: libraries; all of :data:`WAYS` where it is None.
-        folder: of their environments; the user's cache where it is None.
-        tell: called with what is being done.
-
-    Yields:
-        For each way its fields and the ``version`` of its library, with ``spikes`` (ours), ``differ`` (places and
-        times at which one of the two fires), ``rate`` (its spikes over ours) and ``answer`` (largest difference of the
-        readout; its mean size is ``answer_size``); or ``left_out`` with the reason.
-    """
-    circuit, ours = _ours(seed, pictures)
-    missing: dict[str, NotThere] = {}
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as name:
-        inputs, outputs = Path(name) / "inputs.npz", Path(name) / "outputs.npz"
-        np.savez(inputs, x=ours["x"], steps=STEPS, h=circuit.h)
-        for way in WAYS:
-            if only is not None and way.library not in only:
-                continue
-            tell(f"{way.library}: {way.how}")
-            about = {**way._asdict(), "version": LIBRARIES[way.library].pins[0].replace("==", " ")}
-            try:
-                if way.library in missing:
-                    raise missing[way.library]
-                python = environment(way.library, folder)
-                file = Path(name) / f"{way.reader}.nir"
-                nir_files.write(file, circuit, way.reader)
-                done = finished(*map(str, (python, WORKER, way.maker, way.reset, file, inputs, outputs)),
-                                patience=PATIENCE, environment=NO_PATHS)
-                if done.returncode:
-                    raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
-            except NotThere as error:
-                missing[way.library] = error
-                yield {**about, "left_out": str(error)}
-                continue
-            theirs = np.load(outputs)
-            names = [p.name for p in circuit.populations[:-1]]
-            fired = sum(int(ours[n].sum()) for n in names)
-            yield {**about, "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
-                   "rate": sum(int(theirs[n].sum()) for n in names) / fired,
-                   "answer": float(np.abs(theirs["answer"] - ours["answer"]).max()),
-                   "answer_size": float(np.abs(ours["answer"]).mean())}
 
 
 class Nir(Experiment):
@@ -140,5 +89,43 @@ class Nir(Experiment):
                 "norse,snntorch,spikingjelly",
                 folder: Annotated[Path | None, typer.Option(help="Of their environments. Default: in ~/.cache/brain.")
                                   ] = None) -> dict[str, Any]:
-        """Reads the file in each way; see :func:`compare`."""
-        return {"ways": list(compare(seed, pictures, only=known(libraries), folder=folder, tell=self.status))}
+        """Compares our spikes with those that each way of reading makes of the file.
+
+        Returns:
+            ``ways``: of each its fields and the ``version`` of its library, with ``spikes`` (ours), ``differ`` (places
+            and times at which one of the two fires), ``rate`` (its spikes over ours) and ``answer`` (largest
+            difference of the readout; its mean size is ``answer_size``); or ``left_out`` with the reason.
+        """
+        only = known(libraries)
+        return {"ways": list(self._compare(seed, pictures, [way for way in WAYS if way.library in only], folder))}
+
+    def _compare(self, seed: int, pictures: int, ways: list[Way], folder: Path | None) -> Iterator[dict[str, Any]]:
+        circuit, ours = _ours(seed, pictures)
+        missing: dict[str, NotThere] = {}
+        with TemporaryFolder("bench") as name:
+            inputs, outputs = Path(name) / "inputs.npz", Path(name) / "outputs.npz"
+            np.savez(inputs, x=ours["x"], steps=STEPS, h=circuit.h)
+            for way in ways:
+                self.status(f"{way.library}: {way.how}")
+                about = {**way._asdict(), "version": LIBRARIES[way.library].pins[0].replace("==", " ")}
+                try:
+                    if way.library in missing:
+                        raise missing[way.library]
+                    python = environment(way.library, folder)
+                    file = Path(name) / f"{way.reader}.nir"
+                    nir_files.write(file, circuit, way.reader)
+                    done = finished(*map(str, (python, WORKER, way.maker, way.reset, file, inputs, outputs)),
+                                    patience=PATIENCE, environment=NO_PATHS)
+                    if done.returncode:
+                        raise NotThere(f"{way.library} failed: {(done.stderr.strip() or '?').splitlines()[-1]}")
+                except NotThere as error:
+                    missing[way.library] = error
+                    yield {**about, "left_out": str(error)}
+                    continue
+                theirs = np.load(outputs)
+                names = [p.name for p in circuit.populations[:-1]]
+                fired = sum(int(ours[n].sum()) for n in names)
+                yield {**about, "spikes": fired, "differ": sum(int((theirs[n] != ours[n]).sum()) for n in names),
+                       "rate": sum(int(theirs[n].sum()) for n in names) / fired,
+                       "answer": float(np.abs(theirs["answer"] - ours["answer"]).max()),
+                       "answer_size": float(np.abs(ours["answer"]).mean())}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any, Sequence
@@ -11,6 +10,9 @@ from typing import Annotated, Any, Sequence
 import typer
 
 from brain_eval.bench.experiment import Experiment, alone
+from brain_eval.stage import Stage
+from brain_sim.room import generate_room
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.costs import core_time, pss
 
 READY = 240.0       # s after which it counts as not coming up
@@ -28,9 +30,6 @@ def at_work(folder: Path, *, one_process: bool, seconds: float, seed: int, endpo
     Raises:
         GraphError, StartError, NoRouter: it does not come up.
     """
-    from brain_eval.stage import Stage
-    from brain_sim.room import generate_room
-
     stage = Stage("brain", folder, split="val", seed=seed, router=endpoint, domain=domain, stop=stop,
                   request={"split": "val", "seed": seed}, one_process=one_process)
     try:
@@ -80,7 +79,7 @@ class OneProcess(Experiment):
         for number in range(2 * pairs):
             self.status(f"{number} of {2 * pairs} brains")
             load = os.getloadavg()[0]
-            with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+            with TemporaryFolder("bench") as folder:
                 found.append({"load": round(load, 1), **at_work(
                     Path(folder), one_process=bool(number % 2), seconds=seconds, seed=seed, endpoint=endpoint,
                     domain=domain, stop=stop)})

@@ -9,12 +9,17 @@ the room.
 """
 from __future__ import annotations
 
-from typing import Annotated, Any, Callable
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from brain_eval import ablations
+from brain_eval.bench.steps import drive
 from brain_eval.bench.experiment import Experiment
+from brain_eval.lockstep import lockstep_parts
+from brain_regions.vision.network import HEIGHT, LAYERS, TOP, WIDTH, sizes
+from brain_runtime.hosts.local import LocalHost
 
 DECISIONS = {"vision": "a picture", "language": "a sentence", "pfc": "a step", "motor": "a step"}
 COUNTS = ("spikes", "synops", "multiplies", "updates")
@@ -48,8 +53,6 @@ class Tally:
 
     def watch(self, looking: Any) -> None:
         """Takes down how long vision looks at each picture, how bright it is, and how often each layer fires."""
-        from brain_regions.vision.network import TOP
-
         look = looking.look
 
         def looked(picture: np.ndarray, state: Any, steps: int, *more: Any) -> Any:
@@ -72,11 +75,6 @@ def _layers(looked: Any) -> np.ndarray:
 
 def _play(tally: Tally, seed: int, ablate: tuple[str, ...] = ()) -> Any:
     """Plays a room; gives the network of vision, as it was, and None of a baseline."""
-    from brain_eval.bench import steps
-    from brain_eval import ablations
-    from brain_eval.lockstep import lockstep_parts
-    from brain_runtime.hosts.local import LocalHost
-
     regions, parameters, critical = lockstep_parts("val", seed, ablations.parse(ablate))
     host = LocalHost(regions, seed=seed, critical=critical, parameters=parameters)
     host.advance(1.0)
@@ -85,14 +83,12 @@ def _play(tally: Tally, seed: int, ablate: tuple[str, ...] = ()) -> Any:
     looking = None if ablate else host.regions["vision"]._looking
     if looking is not None:
         tally.watch(looking)
-    tally.decisions["language"] += steps.drive(host)
+    tally.decisions["language"] += drive(host)
     return looking
 
 
 def _instead(looking: Any, tally: Tally, gray: int) -> dict[str, Any]:
     """Runs vision on pictures of one gray, for as long as it looked at the rooms; returns its cost."""
-    from brain_regions.vision.network import HEIGHT, WIDTH
-
     picture, state = np.full((HEIGHT, WIDTH, 3), gray, np.uint8), looking.rest()
     spikes, synops, layers = 0, 0, np.zeros(len(np.atleast_1d(tally.layers)))
     for steps in tally.looks:
@@ -100,40 +96,6 @@ def _instead(looking: Any, tally: Tally, gray: int) -> dict[str, Any]:
         state, spikes, synops, layers = made.state, spikes + made.spikes, synops + made.synops, layers + _layers(made)
     n = len(tally.looks)
     return {"spikes": spikes / n, "accumulates": synops / n, "layers": (layers / n).tolist()}
-
-
-def measure(rooms: int, seed: int, tell: Callable[[int], None] = lambda _: None) -> dict[str, Any]:
-    """Plays rooms; ``tell`` hears how many were played.
-
-    Returns:
-        ``networks``: by ``network`` what it ``decides`` in, ``pictures`` that vision saw,
-        and of one decision ``spikes``, ``accumulates``, ``multiply_accumulates``, ``updates`` of membranes, ``dense``
-        multiply-accumulates of the baseline, and the ``share`` of all operations of the brain (accumulates and
-        multiply-accumulates, 0..1; of pictures of one gray None). ``layers`` of vision: ``neurons``, and spikes of a
-        picture by what was seen. ``gray``: the rooms' mean brightness. ``decisions`` of each network.
-    """
-    from brain_regions.vision.network import LAYERS, sizes
-
-    spiking, dense = Tally(), Tally()
-    for number in range(rooms):
-        looking = _play(spiking, seed + number)
-        _play(dense, seed + number, (BASELINES,))
-        tell(number + 1)
-    gray = round(float(np.mean(spiking.brightness)))
-    others = {"black": _instead(looking, spiking, 0), "gray": _instead(looking, spiking, gray)}
-    total = sum(float(n[1:3].sum()) for n in spiking.counts.values())
-    networks = [{"network": name, "decides": what, "pictures": "of rooms", **spiking.each(name),
-                 "dense": dense.each(name)["multiply_accumulates"],
-                 "share": float(spiking.counts[name][1:3].sum()) / total} for name, what in DECISIONS.items()]
-    networks[1:1] = [networks[0] | {"pictures": pictures, "spikes": found["spikes"],
-                                    "accumulates": found["accumulates"], "share": None}
-                     for pictures, found in others.items()]
-    room = (np.asarray(spiking.layers) / len(spiking.looks)).tolist()
-    layers = [{"layer": layer.name, "neurons": int(np.prod(size)), "of_rooms": room[k],
-               **{pictures: found["layers"][k] for pictures, found in others.items()}}
-              for k, (layer, size) in enumerate(zip(LAYERS, sizes()))]
-    return {"networks": networks, "layers": layers, "gray": gray, "rooms": rooms,
-            "decisions": dict(spiking.decisions)}
 
 
 class Operations(Experiment):
@@ -148,5 +110,32 @@ class Operations(Experiment):
     def measure(self, rooms: Annotated[int, typer.Option(min=1, help="Rooms, 20 s of each.")] = 10,
                 seed: Annotated[int, typer.Option(min=0, help="Seed of the first room (split val).")] = 1
                 ) -> dict[str, Any]:
-        """Plays rooms; see :func:`measure`."""
-        return measure(rooms, seed, lambda number: self.status(f"{number} of {rooms} rooms"))
+        """Plays rooms.
+
+        Returns:
+            ``networks``: by ``network`` what it ``decides`` in, ``pictures`` that vision saw, and of one decision
+            ``spikes``, ``accumulates``, ``multiply_accumulates``, ``updates`` of membranes, ``dense``
+            multiply-accumulates of the baseline, and the ``share`` of all operations of the brain (accumulates and
+            multiply-accumulates, 0..1; of pictures of one gray None). ``layers`` of vision: ``neurons``, and spikes of
+            a picture by what was seen. ``gray``: the rooms' mean brightness. ``decisions`` of each network.
+        """
+        spiking, dense = Tally(), Tally()
+        for number in range(rooms):
+            looking = _play(spiking, seed + number)
+            _play(dense, seed + number, (BASELINES,))
+            self.status(f"{number + 1} of {rooms} rooms")
+        gray = round(float(np.mean(spiking.brightness)))
+        others = {"black": _instead(looking, spiking, 0), "gray": _instead(looking, spiking, gray)}
+        total = sum(float(n[1:3].sum()) for n in spiking.counts.values())
+        networks = [{"network": name, "decides": what, "pictures": "of rooms", **spiking.each(name),
+                     "dense": dense.each(name)["multiply_accumulates"],
+                     "share": float(spiking.counts[name][1:3].sum()) / total} for name, what in DECISIONS.items()]
+        networks[1:1] = [networks[0] | {"pictures": pictures, "spikes": found["spikes"],
+                                        "accumulates": found["accumulates"], "share": None}
+                         for pictures, found in others.items()]
+        room = (np.asarray(spiking.layers) / len(spiking.looks)).tolist()
+        layers = [{"layer": layer.name, "neurons": int(np.prod(size)), "of_rooms": room[k],
+                   **{pictures: found["layers"][k] for pictures, found in others.items()}}
+                  for k, (layer, size) in enumerate(zip(LAYERS, sizes()))]
+        return {"networks": networks, "layers": layers, "gray": gray, "rooms": rooms,
+                "decisions": dict(spiking.decisions)}

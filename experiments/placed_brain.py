@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterator, Mapping
 from brain_cloud.placement.tiers import ROBOT, Tiers
 from brain_runtime.graph.resolved import Resolved
 from brain_runtime.interfaces import GoalStatus
+from brain_runtime.run.called import Call
 from brain_runtime.run.workload import Workload
 from brain_runtime.supervision.speaker import Speaker
 from brain_runtime.supervision.supervised_brain import ROUTER, SupervisedBrain, StartError, region_children
@@ -27,8 +28,8 @@ from brain_wire.qos import STREAM
 from brain_wire.router import free_port
 from brain_wire.session import OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
+from experiments import slow_relay
 from experiments.processes import variable
-from experiments.slow_relay import command as relay_command
 
 READY = 120.0           # s until the robot is under control, at most
 SETTLE = 3.0            # s before anything counts
@@ -63,8 +64,9 @@ class PlacedBrain:
         try:
             for number, tier in enumerate(tier for tier in used if tier != ROBOT):
                 link, relay = tiers.link(tier), free_port()
-                argv = relay_command(ports[link.to], relay, link.way, 100 * number)
-                children += [Workload(f"relay_{tier}", argv, stop_order=4),
+                given = ports[link.to], relay, link.way, 100 * number
+                children += [Workload(f"relay_{tier}", call=Call(slow_relay.relay, lambda given=given: given),
+                                      stop_order=4),
                              _router(f"{ROUTER}_{tier}", ports[tier], relay)]
             for tier in used:
                 here = tuple(one for one in resolved.regions if place.get(one.name, ROBOT) == tier)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Callable, Mapping
 
 import typer
 
+from brain_cloud.placement.demand import demand, regions_of, types_of
+from brain_cloud.placement.files import ChainNeed, Needs, PlacementProblem
+from brain_cloud.placement.measuring import measure
+from brain_cloud.placement.rehearsal import rehearse
+from brain_cloud.placement.tiers import Tiers, tier_from
 from brain_eval.bench.experiment import Experiment
 from brain_runtime.command.options import use_domain
+from brain_runtime.graph.inspect_graph import inspect_graph
+from brain_runtime.supervision.supervised_brain import StartError
+from brain_runtime.yaml_text import read
+from brain_sim.room import generate_room
 from brain_wire.router import free_port
+from brain_wire.temporary_folder import TemporaryFolder
+from experiments.placed_brain import Decisions, PlacedBrain
 
 GRAPH = "brain"
 ROOM = {"split": "val", "seed": 5}
@@ -23,15 +33,11 @@ CAPACITY = {"cores": 100, "memory_mb": 100_000, "critical": True}   # of each ti
 
 def read_plans() -> list[dict[str, Any]]:
     """The plans beside this file."""
-    from brain_runtime.yaml_text import read
-
     return read(str(Path(__file__).with_name("placement_plans.yaml")))["plans"]
 
 
 def tiers_of(plan: Mapping[str, Any]) -> Any:
     """The tiers of a plan."""
-    from brain_cloud.placement.tiers import Tiers, tier_from
-
     return Tiers([tier_from("robot", CAPACITY),
                   *(tier_from(name, {**CAPACITY, "link": link}) for name, link in plan["links"].items())])
 
@@ -48,13 +54,6 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
     Raises:
         PlacementProblem, StartError, GraphError, NoRouter, OSError: it cannot be run.
     """
-    from brain_cloud.placement.demand import demand, regions_of, types_of
-    from brain_cloud.placement.measuring import measure
-    from brain_cloud.placement.files import ChainNeed, Needs
-    from brain_cloud.placement.rehearsal import rehearse
-    from brain_runtime.graph.inspect_graph import inspect_graph
-    from brain_sim.room import generate_room
-
     resolved = inspect_graph(GRAPH, "sim", room=ROOM)
     sentences = [f"find the {one.color} {one.shape}" for one in generate_room(ROOM["split"], ROOM["seed"]).objects]
     name, regions = regions_of(GRAPH)
@@ -62,8 +61,6 @@ def compare(folder: Path, seconds: float, plans: list[dict[str, Any]], domain: i
     alone: dict[str, Any] = {"links": {}, "place": {}}
 
     def run(plan: Mapping[str, Any], label: str, look: Any = None) -> tuple[dict[str, Any], Any]:
-        from experiments.placed_brain import Decisions, PlacedBrain
-
         brain = PlacedBrain(resolved, tiers_of(plan), plan["place"], folder / label, domain, sentences)
         try:
             decisions = Decisions(brain.supervised.node)
@@ -119,8 +116,6 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _told(times: list[float], plan: Mapping[str, Any]) -> dict[str, Any]:
-    from brain_runtime.supervision.supervised_brain import StartError
-
     if len(times) < ENOUGH:
         raise StartError(f"{plan.get('what', 'the brain on one tier')}: only {len(times)} pictures came to a command; "
                          f"give it longer with --seconds, or a quieter machine")
@@ -137,18 +132,14 @@ class Placement(Experiment):
     """
 
     quick = {"seconds": 3.0, "plans": 1}
+    problems = (PlacementProblem,)
 
     def measure(self, seconds: Annotated[float, typer.Option(min=2.0, help="How long each plan is at work.")] = 20.0,
                 plans: Annotated[int, typer.Option(min=1, help="How many of the plans, from the first on.")] = 100
                 ) -> dict[str, Any]:
         """Runs one plan after the other; see :func:`compare`."""
-        with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        with TemporaryFolder("bench") as folder:
             return compare(Path(folder), seconds, read_plans()[:plans], use_domain(free_port() % 200), self.log)
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        from brain_cloud.placement.files import PlacementProblem
-
-        return (PlacementProblem,)
 
     def good(self, found: dict[str, Any]) -> bool:
         return found["within"] == found["n"]

@@ -97,16 +97,12 @@ class Peer:
         log: file for what it writes.
         environment: of the process, beside ours; None takes something away.
         patience: s for an answer; None: for ever.
-
-    Attributes:
         problem: raised where it does not come, ends, or answers with an error.
     """
 
-    problem: type[Exception] = NoPeer
-
     def __init__(self, name: str, argv: list[str], log: Path, environment: Mapping[str, str | None] = {},
-                 patience: float | None = None) -> None:
-        self.name, self._log, self._patience = name, log, patience
+                 patience: float | None = None, problem: type[Exception] = NoPeer) -> None:
+        self.name, self._log, self._patience, self._problem = name, log, patience, problem
         self._stream: Any = None
         self._server = socket.create_server(("127.0.0.1", 0))
         with log.open("ab") as written:
@@ -134,7 +130,7 @@ class Peer:
                 self._stream = connection.makefile("rw", encoding="utf-8", newline="\n")
             except TimeoutError:
                 if self._process.poll() is not None or time.monotonic() > until:
-                    raise self.problem(f"{self.name} does not start: {last_words(self._log)}") from None
+                    raise self._problem(f"{self.name} does not start: {last_words(self._log)}") from None
         return self._stream
 
     def say(self, order: Any) -> None:
@@ -144,19 +140,19 @@ class Peer:
             stream.write(json.dumps(order) + "\n")
             stream.flush()
         except OSError as error:
-            raise self.problem(f"{self.name} ended: {last_words(self._log)}") from error
+            raise self._problem(f"{self.name} ended: {last_words(self._log)}") from error
 
     def answer(self) -> dict[str, Any]:
         """The next answer, or what it says unasked."""
         try:
             line = self._come().readline()
         except OSError as error:
-            raise self.problem(f"{self.name} does not answer: {error}") from error
+            raise self._problem(f"{self.name} does not answer: {error}") from error
         if not line:
-            raise self.problem(f"{self.name} ended: {last_words(self._log)}")
+            raise self._problem(f"{self.name} ended: {last_words(self._log)}")
         found = json.loads(line)
         if "error" in found:
-            raise self.problem(f"{self.name}: {found['error']}")
+            raise self._problem(f"{self.name}: {found['error']}")
         return found
 
     def ask(self, **order: Any) -> dict[str, Any]:
@@ -184,23 +180,30 @@ class Peer:
         self.close()
 
 
-class OutsidePeer(Peer):
-    """A side of ``brain bench backends`` that another Python runs.
+class ReadyPeer(Peer):
+    """One that says something of itself once it is ready, which is waited for.
 
     Attributes:
         about: what it says of itself: versions, middleware.
 
     Raises:
-        NoPeer: it does not come up.
+        NoPeer: it does not come up; or ``problem``.
     """
 
-    def __init__(self, name: str, argv: list[str], environment: Mapping[str, str | None], log: Path) -> None:
-        super().__init__(name, argv, log, environment, patience=180.0)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         try:
             self.about = self.answer()
         except BaseException:
             self.close()
             raise
+
+
+class OutsidePeer(ReadyPeer):
+    """A side of ``brain bench backends`` that another Python runs."""
+
+    def __init__(self, name: str, argv: list[str], environment: Mapping[str, str | None], log: Path) -> None:
+        super().__init__(name, argv, log, environment, patience=180.0)
 
     def block(self, size: int, count: int) -> list[float]:
         """Round trip times (s) of ``count`` messages of ``size`` bytes, without those that were lost."""

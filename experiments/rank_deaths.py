@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from datetime import timedelta
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from brain_eval.bench.experiment import Problem
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.orders import Orders
 from experiments.processes import Peer
 
@@ -31,7 +31,7 @@ class DeathsProblem(Problem):
     """A group whose rank was to be killed did not come about, or a survivor did not end well; says what it wrote."""
 
 
-def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[dict[str, Any]]:
+def deaths(backend: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Kills one rank of each of ``count`` groups; which one, in which collective and when is drawn from the seed.
 
     Yields:
@@ -44,28 +44,24 @@ def deaths(backend: str, count: int, seed: int, ranks: int = RANKS) -> Iterator[
     """
     draw = random.Random(seed)
     for _ in range(count):
-        collective, victim, wait = draw.choice(COLLECTIVES), draw.randrange(ranks), draw.uniform(*BETWEEN)
-        with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        collective, victim, wait = draw.choice(COLLECTIVES), draw.randrange(RANKS), draw.uniform(*BETWEEN)
+        with TemporaryFolder("bench") as folder:
             yield {"collective": collective, "killed": victim,
-                   "survivors": _one(backend, collective, victim, wait, ranks, Path(folder))}
+                   "survivors": _one(backend, collective, victim, wait, Path(folder))}
 
 
-class _Rank(Peer):
-    problem = DeathsProblem
-
-
-def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, folder: Path) -> list[dict[str, Any]]:
+def _one(backend: str, collective: str, victim: int, wait: float, folder: Path) -> list[dict[str, Any]]:
     from brain_collectives import torch_store
 
     # as under torchrun the store is in a process of its own, which outlives any rank
     store = torch_store.serve()
     with ExitStack() as stack:
-        group = [stack.enter_context(_Rank(
+        group = [stack.enter_context(Peer(
             f"rank {rank} of {backend}", [sys.executable, "-m", __name__], folder / f"{rank}.log",
-            {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}, PATIENCE))
-            for rank in range(ranks)]
+            {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}, PATIENCE, DeathsProblem))
+            for rank in range(RANKS)]
         for rank, process in enumerate(group):
-            process.say({"backend": backend, "collective": collective, "rank": rank, "ranks": ranks,
+            process.say({"backend": backend, "collective": collective, "rank": rank, "ranks": RANKS,
                          "port": store.port})
         try:
             for process in group:
@@ -75,7 +71,7 @@ def _one(backend: str, collective: str, victim: int, wait: float, ranks: int, fo
         time.sleep(wait)
         group[victim].kill()
         killed = time.monotonic()
-        rest = [rank for rank in range(ranks) if rank != victim]
+        rest = [rank for rank in range(RANKS) if rank != victim]
         try:
             saw = [group[rank].answer() for rank in rest]
         except DeathsProblem as why:

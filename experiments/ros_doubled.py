@@ -6,13 +6,13 @@ It starts the doubler: the region on RosHost, or the node of rclpy.
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 from rclpy.signals import SignalHandlerOptions
 
 from brain_runtime.hosts.ros_topics import interface
 from brain_wire import messages
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.ros_bench import QUALITY, Processes, _node, _wait_for
 
 KIND = "std_msgs/msg/Float32"
@@ -21,7 +21,7 @@ KIND = "std_msgs/msg/Float32"
 def main(which: str) -> None:
     """Says 21 until the double of it comes. Raises TimeoutError."""
     heard: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         processes = Processes(Path(folder) / "log")
         try:
             with _node("bench_numbers", SignalHandlerOptions.NO) as (node, executor):

@@ -5,7 +5,6 @@ It runs the same regions as the other hosts do, and takes orders.
 """
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ from brain_eval.bench.wire import PINGING, TYPE, RegionBlocks
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.backend_flood import FLOODING, RegionFlow, region_flows
 from experiments.orders import Orders
 from experiments.ros_bench import Processes, _node, _wait_for
@@ -61,7 +61,7 @@ def _flows(node: Any, executor: Any, processes: Processes, order: dict[str, Any]
 def main() -> None:
     """Obeys until there are no more orders."""
     orders = Orders()
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         processes = Processes(Path(folder) / "log")
         try:
             with _node("backends", SignalHandlerOptions.NO) as (node, executor):

@@ -13,18 +13,19 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any, Callable, Iterator, Sequence
 
 import typer
 
+from brain_eval import saved
 from brain_eval.bench.experiment import Experiment, Problem, whole_numbers
 from brain_eval.bench.rows import Table, rows
-from brain_eval import saved
 from brain_runtime.command.options import fail, use_domain
-from brain_wire.router import free_port
+from brain_wire import Watch, open_session
+from brain_wire.router import free_port, is_router
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.costs import Scheduled, cores, descriptors, family, internet, of_process, others, pss
 from experiments.processes import Peer, beside
 from experiments.scale_nodes import READY
@@ -79,8 +80,6 @@ def router(endpoint: str, connect: Sequence[str] = ()) -> Iterator[subprocess.Po
     Raises:
         ScaleProblem: it does not come up.
     """
-    from brain_wire.router import is_router
-
     linked = [word for other in connect for word in ("--connect", other)]
     with beside("-m", "brain_wire.router", "--listen", endpoint, *linked) as process:
         until = time.monotonic() + READY
@@ -100,10 +99,8 @@ class Nodes(Peer):
         module: that forks them.
     """
 
-    problem = ScaleProblem
-
     def __init__(self, orders: list[dict[str, Any]], log: Path, module: str = "experiments.scale_nodes") -> None:
-        super().__init__("the nodes", [sys.executable, "-m", module], log)
+        super().__init__("the nodes", [sys.executable, "-m", module], log, problem=ScaleProblem)
         try:
             self.say(orders)
         except BaseException:
@@ -133,8 +130,6 @@ def newcomer(endpoint: str, domain: int, expected: int) -> dict[str, Any]:
     Raises:
         ScaleProblem: it does not learn of all.
     """
-    from brain_wire import Watch, open_session
-
     with open_session(endpoint, patience=READY) as session:
         begin = time.monotonic()
         with Watch(session, domain) as watch:
@@ -187,7 +182,7 @@ def measure(count: int, seconds: float, domain: int, endpoints: Sequence[str], t
     hears = neighbours(count, len(endpoints))
     count = len(hears)
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder, contextlib.ExitStack() as stack:
+    with TemporaryFolder("bench") as folder, contextlib.ExitStack() as stack:
         routers = []
         for number, endpoint in enumerate(endpoints):
             tell(f"{count} nodes: starting router {number + 1}")

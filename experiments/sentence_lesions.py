@@ -7,25 +7,29 @@ that are to be refused.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from brain_eval.bench.experiment import Experiment, Jobs
+from brain_eval.results import share
+from brain_regions.language import weights
+from brain_regions.language.decode import decode
+from brain_regions.language.network import SpikingReader
+from brain_regions.language.region import Language
+from brain_regions.lesions import parse
+from brain_regions.weight_files import WeightsError
+from brain_training.language_score import Asked, trained
 from experiments.lesions import KINDS
 from experiments.sentences import by, sends_astray, withheld
 
-if TYPE_CHECKING:
-    from brain_training.language_score import Asked
 
 ASKED = {"go": (1, 2), "stop": (3,), "refused": (0,)}      # what is to be done with a sentence, by its verb
 
 
 def asked(fresh: int, seed: int, phrasings: int | None = None) -> list[Asked]:
     """Withheld phrasings, all or so many from among them, and so many fresh sentences of each language and sort."""
-    from brain_training.language_score import trained
-
     rows = [row for found in withheld().values() for row in found]
     if phrasings is not None:
         rows = rows[::-(-len(rows) // phrasings)]
@@ -50,13 +54,6 @@ def measure(lesion: str, rows: list[Asked], seed: int) -> dict[str, Any]:
         ParameterError: there is no such population, or kind.
         WeightsError: the weight file that ships does not fit.
     """
-    from brain_eval.results import share
-    from brain_regions.language import weights
-    from brain_regions.language.decode import decode
-    from brain_regions.language.network import SpikingReader
-    from brain_regions.language.region import Language
-    from brain_regions.lesions import parse
-
     lesions = parse([lesion] if lesion else [], Language.populations, "lesion")
     lesions.draw_by(np.random.default_rng(seed))
     read = by(SpikingReader(weights.load(weights.SHIPPED, SpikingReader)[0], lesions=lesions), decode)
@@ -77,6 +74,7 @@ class SentenceLesions(Experiment):
     """
 
     quick = {"fresh": 1, "phrasings": 8}
+    problems = (WeightsError,)
 
     def measure(self, fresh: Annotated[int, typer.Option(min=1, max=100_000, help="Fresh sentences of each language: "
                                                          "so many to obey, and of two sorts to refuse.")] = 200,
@@ -85,13 +83,6 @@ class SentenceLesions(Experiment):
                 phrasings: Annotated[int | None, typer.Option(min=1, help="At most so many of those that are kept out "
                                                               "of training. Default: all.")] = None) -> dict[str, Any]:
         """Reads all sentences under each lesion."""
-        from brain_regions.language.region import Language
-
         lesions = ["", *(f"{population.name}={kind}" for population in Language.populations for kind in KINDS)]
         asked_ = asked(fresh, seed, phrasings)
         return {"rows": self.side_by_side(measure, [(lesion, asked_, seed) for lesion in lesions], jobs, "lesions")}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        from brain_regions.weight_files import WeightsError
-
-        return (WeightsError,)

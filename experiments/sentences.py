@@ -6,17 +6,25 @@ import itertools
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import typer
 
 from brain_eval.bench.experiment import Experiment
 from brain_eval.bench.rows import Table
+from brain_eval.results import share
+from brain_regions.language import halves, sizes, weights
+from brain_regions.language.decode import decided, decode, framed, spell
+from brain_regions.language.network import AnnReader, Heard, SpikingReader
+from brain_regions.language.reasons import Why
+from brain_regions.language.sizes import MEANINGS
+from brain_regions.weight_files import WeightsError
+from brain_training.language_data import slip
+from brain_training.language_score import NAMES_COLORS, NAMES_SHAPES, NAMES_VERBS, Asked, listed, suite
+from experiments.grammar.parser import parse
+from experiments.weights import read as read_weights
 
-if TYPE_CHECKING:
-    from brain_regions.language.network import Heard, SpikingReader
-    from brain_training.language_score import Asked
 
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 Reader = Callable[[str], tuple[int, ...]]
@@ -33,9 +41,6 @@ EACH = 4                # objects for each withheld phrasing
 
 def shipped() -> dict[str, SpikingReader]:
     """The networks that ship, ``spiking`` and ``ann``. Raises WeightsError where a weight file does not fit."""
-    from brain_regions.language import weights
-    from brain_regions.language.network import AnnReader, SpikingReader
-
     return {name: cls(weights.load(path, cls)[0])
             for name, path, cls in (("spiking", weights.SHIPPED, SpikingReader), ("ann", weights.ANN, AnnReader))}
 
@@ -50,10 +55,6 @@ def readers() -> dict[str, Reader]:
         WeightsError: a weight file that ships does not fit.
         ModuleNotFoundError: this is not run at the top of the checkout, where the grammar is.
     """
-    from brain_regions.language import halves
-    from brain_regions.language.decode import decode
-    from experiments.grammar.parser import parse
-
     networks = shipped()
     return {"spiking": by(networks["spiking"], decode), "ann": by(networks["ann"], decode),
             "grammar": lambda text: parse(text).slots,
@@ -69,10 +70,6 @@ def by(network: SpikingReader | None, understand: Callable[[str, Heard], Any], m
         understand: makes slots of what was heard.
         mend: whether slips are mended.
     """
-    from brain_regions.language import halves, sizes
-    from brain_regions.language.decode import framed, spell
-    from brain_regions.language.network import Heard
-
     def read(text: str) -> tuple[int, ...]:
         spelled = spell(text, mend)
         if len(framed(spelled)) > sizes.LONGEST:
@@ -88,8 +85,6 @@ def read_list(file: Path) -> list[Asked]:
     Raises:
         ValueError: the list cannot be read, or a line of it, or it is empty.
     """
-    from brain_training.language_score import listed
-
     rows = listed(file)
     if not rows:
         raise ValueError(f"{file} holds no sentence; write some, as `go red ball / blue any : go to the red ball but "
@@ -99,8 +94,6 @@ def read_list(file: Path) -> list[Asked]:
 
 def withheld() -> dict[str, list[Asked]]:
     """By a name as of a list: the phrasings that are kept out of training, with some objects in each."""
-    from brain_training.language_score import suite
-
     return {f"withheld_{name}": [row for split in ("val", "test")
                                  for rows in suite(language, split, EACH, SEED).values() for row in rows]
             for language, name in (("en", "english"), ("ja", "japanese"))}
@@ -108,8 +101,6 @@ def withheld() -> dict[str, list[Asked]]:
 
 def typos(lists: dict[str, list[Asked]]) -> dict[str, list[Asked]]:
     """English lists with a slip of the keyboard in each sentence, by ``typos_`` and their names."""
-    from brain_training.language_data import slip
-
     return {f"typos_{name}": [row._replace(text=slip(row.text, random.Random(f"{SEED} {number} {row.text}")))
                               for number, row in enumerate(rows)]
             for name, rows in lists.items() if _language(rows) == "en"}
@@ -127,8 +118,6 @@ def measure(name: str, rows: list[Asked], which: dict[str, Reader]) -> dict[str,
     ``wrong`` counts the sentences at which the robot would set out for an object that was not asked for, be it that no
     other was, or none. Its ``language`` is ``ja`` where most of its sentences have Japanese letters, else ``en``.
     """
-    from brain_eval.results import share
-
     found: dict[str, Any] = {"file": name, "language": _language(rows), "networks": {}}
     asks = [bool(row.slots[0]) for row in rows]
     for reader, read in which.items():
@@ -181,8 +170,6 @@ def _group(file: str) -> str:
 
 
 def _summed(lists: list[dict[str, Any]], name: str, what: str) -> dict[str, Any]:
-    from brain_eval.results import share
-
     cells = [told["networks"][name][what] for told in lists]
     of = sum(cell["of"] for cell in cells)
     return share(sum(cell["count"] for cell in cells), of) | {"of": of, "wrong": sum(c["wrong"] for c in cells)}
@@ -200,11 +187,6 @@ def limits(networks: Mapping[str, SpikingReader]) -> list[dict[str, Any]]:
         otherwise than said, and taken for ``stop`` that are none. Of "stop" there is also a row with a slip of the
         keyboard in each.
     """
-    from brain_eval.results import share
-    from brain_regions.language.decode import decided, decode, framed, spell
-    from brain_regions.language.reasons import Why
-    from brain_regions.language.sizes import MEANINGS
-    from brain_training.language_data import slip
     from brain_training.language_suite import suite
 
     rows = []
@@ -236,16 +218,11 @@ def limits(networks: Mapping[str, SpikingReader]) -> list[dict[str, Any]]:
 
 def _kept_apart() -> bool:
     """Tells whether the weights that ship were trained on nothing near a withheld phrasing: they say so."""
-    from experiments.weights import read
-    from brain_regions.language import weights
-
-    return any("kept apart" in name for name in read(weights.SHIPPED)["held_out"]["held_out"])
+    return any("kept apart" in name for name in read_weights(weights.SHIPPED)["held_out"]["held_out"])
 
 
 def _words(slots: tuple[int, ...]) -> str:
     """Slots as a list's lines have them."""
-    from brain_training.language_score import NAMES_COLORS, NAMES_SHAPES, NAMES_VERBS
-
     verbs, colors, shapes = (
         {int(v): k for k, v in names.items()} for names in (NAMES_VERBS, NAMES_COLORS, NAMES_SHAPES))
     verb, color, shape, avoid_color, avoid_shape = slots
@@ -262,6 +239,7 @@ class Sentences(Experiment):
     """
 
     refused = 2
+    problems = (ValueError, WeightsError)
 
     def measure(self, files: Annotated[list[Path], typer.Argument(
                     help="Lists: a sentence a line, with what it asks for in front, as `go red ball / blue any : go to "
@@ -280,11 +258,6 @@ class Sentences(Experiment):
         lists |= (withheld() if withheld_too else {}) | (typos(lists) if typos_too else {})
         return {"lists": [measure(name, rows, which) for name, rows in lists.items()],
                 "limits": limits(shipped()) if limits_too else [], "failures": failures}
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        from brain_regions.weight_files import WeightsError
-
-        return ValueError, WeightsError
 
     def figures(self, found: dict[str, Any]) -> dict[str, Any]:
         told = found["lists"] if found["failures"] else [

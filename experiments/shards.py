@@ -13,11 +13,18 @@ import os
 import statistics
 import time
 from pathlib import Path
-from typing import Annotated, Any, Iterator, Sequence
+from typing import Annotated, Any, Sequence
 
+import numpy as np
+import torch
 import typer
 
+from brain_collectives.split_vision import Shard, SplitError, SplitLooking
 from brain_eval.bench.experiment import Experiment, whole_numbers
+from brain_regions.vision.looking import Looking
+from brain_regions.vision.network import HEIGHT, LAYERS, WIDTH, SpikingVision
+from brain_runtime.hosts.backends import GroupError
+from brain_runtime.hosts.shards import ShardError, Shards
 
 PICTURES = 4        # of one way before the other
 STEPS = 10          # micro-steps of a picture
@@ -27,18 +34,12 @@ FIRING = 1.5        # spread of the random weights: neurons of all layers fire
 
 def wide_layers(factor: int) -> list[Any]:
     """Layers of vision's network with ``factor`` times the channels in each."""
-    from brain_regions.vision.network import LAYERS
-
     return [y._replace(inputs=y.inputs * (factor if k else 1), outputs=y.outputs * factor)
             for k, y in enumerate(LAYERS)]
 
 
 def wide(factor: int, seed: int) -> Any:
     """Vision's network with ``factor`` times the channels in each layer and random weights, folded."""
-    import torch
-
-    from brain_regions.vision.network import SpikingVision
-
     network, generator = SpikingVision(wide_layers(factor)).folded(), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for k, convolution in enumerate(network.convolutions):
@@ -50,11 +51,7 @@ def wide(factor: int, seed: int) -> Any:
 
 
 def serve(exchange: Any) -> None:
-    """Runs one of the other shards: as :func:`brain_regions.vision.split.serve`, of a wide network."""
-    import torch
-
-    from brain_regions.vision.split import Shard
-
+    """Runs one of the other shards: as :func:`brain_collectives.split_vision.serve`, of a wide network."""
     class Wide(Shard):
         def network(self, source: Path, layers: list[Any]) -> tuple[Any, str]:
             factor, seed = map(int, source.name.split("-"))
@@ -75,51 +72,6 @@ def clocked(looking: Any, pictures: Sequence[Any], state: Any) -> tuple[list[flo
         times.append(time.perf_counter() - begin)
         state, spikes = looked.state, spikes + looked.spikes
     return times, state, spikes
-
-
-def measure(factors: Sequence[int], count: int, backend: str, rounds: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Each width, as it is done: ``factor``, ``weights``, ``neurons``, ``spikes`` of a picture, times (ms), ratios.
-
-    Raises:
-        ShardError, GroupError: the processes do not come, or one is lost.
-        SplitError: they compute something else than the whole network.
-    """
-    import numpy as np
-    import torch
-
-    from brain_regions.vision.looking import Looking
-    from brain_regions.vision.network import HEIGHT, WIDTH
-    from brain_regions.vision.split import SplitLooking
-    from brain_runtime.hosts.shards import Shards
-
-    torch.set_num_threads(1)
-    rng = np.random.default_rng(seed)
-    pictures = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in range(PICTURES)]
-    shards = Shards(f"{__name__}:serve", "vision", count, backend, PATIENCE)
-    try:
-        for factor in factors:
-            network = wide(factor, seed)
-            whole = Looking(network)
-            split = SplitLooking(network, shards.exchange(), (Path(f"{factor}-{seed}"), f"{factor}-{seed}"))
-            split.check(whole)      # and warms both up
-            sides = {"whole": (whole, whole.rest()), "split": (split, split.rest())}
-            times: dict[str, list[float]] = {side: [] for side in sides}
-            ratios, spikes = [], 0
-            for number in range(rounds):
-                medians = {}
-                for side in sorted(sides, reverse=number % 2 == 0):
-                    looking, state = sides[side]
-                    took, state, spikes = clocked(looking, pictures, state)
-                    sides[side] = looking, state
-                    times[side] += took
-                    medians[side] = statistics.median(took)
-                ratios.append(medians["split"] / medians["whole"])
-            yield {"factor": factor, "weights": sum(c.weight.numel() for c in network.convolutions),
-                   "neurons": whole.neurons, "spikes": spikes / PICTURES,
-                   **{f"{side}_ms": [1e3 * value for value in interval(times[side])] for side in sides},
-                   "ratio": interval(ratios)}
-    finally:
-        shards.close()
 
 
 def interval(values: Sequence[float]) -> list[float]:
@@ -149,23 +101,55 @@ class ShardTimes(Experiment):
 
     cpu = True
     quick = {"factors": "1", "rounds": 2}
+    problems = (SplitError, ShardError, GroupError)
 
     def measure(self, factors: Annotated[str, typer.Option(help="Of the widths, as 1,2,4.")] = "1,2,3,4",
                 count: Annotated[int, typer.Option("--shards", min=2, max=16, help="Processes.")] = 2,
                 backend: Annotated[str, typer.Option(help="Of torch.distributed, by which they talk.")] = "gloo",
                 rounds: Annotated[int, typer.Option(min=1, help="Of both ways in turn, at each width.")] = 12,
                 seed: Annotated[int, typer.Option(help="Of weights and pictures.")] = 0) -> dict[str, Any]:
-        """Runs each width both ways; see :func:`measure`."""
-        load, widths = os.getloadavg()[0], []
-        for row in measure(whole_numbers("--factors", factors, 1, 16), count, backend, rounds, seed):
-            widths.append(row)
-            self.status(f"{row['factor']} x as wide: ratio {row['ratio'][0]:.2f}")
+        """Runs each width both ways.
+
+        Returns:
+            ``widths``: of each ``factor``, ``weights``, ``neurons``, ``spikes`` of a picture, times (ms) and ratios;
+            ``pays_from``: see there.
+
+        Raises:
+            ShardError, GroupError: the processes do not come, or one is lost.
+            SplitError: they compute something else than the whole network.
+        """
+        torch.set_num_threads(1)
+        load, rng = os.getloadavg()[0], np.random.default_rng(seed)
+        pictures = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in range(PICTURES)]
+        numbers = whole_numbers("--factors", factors, 1, 16)
+        shards, widths = Shards(f"{__name__}:serve", "vision", count, backend, PATIENCE), []
+        try:
+            for factor in numbers:
+                widths.append(self._both(factor, shards, rounds, seed, pictures))
+                self.status(f"{factor} x as wide: ratio {widths[-1]['ratio'][0]:.2f}")
+        finally:
+            shards.close()
         return {"cores": len(os.sched_getaffinity(0)), "load": load, "shards": count, "backend": backend,
                 "rounds": rounds, "pays_from": pays_from(widths), "widths": widths}
 
-    def problems(self) -> tuple[type[Exception], ...]:
-        from brain_regions.vision.split import SplitError
-        from brain_runtime.hosts.backends import GroupError
-        from brain_runtime.hosts.shards import ShardError
-
-        return SplitError, ShardError, GroupError
+    def _both(self, factor: int, shards: Shards, rounds: int, seed: int, pictures: Sequence[Any]) -> dict[str, Any]:
+        network = wide(factor, seed)
+        whole = Looking(network)
+        split = SplitLooking(network, shards.exchange(), (Path(f"{factor}-{seed}"), f"{factor}-{seed}"))
+        split.check(whole)      # and warms both up
+        sides = {"whole": (whole, whole.rest()), "split": (split, split.rest())}
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        ratios, spikes = [], 0
+        for number in range(rounds):
+            medians = {}
+            for side in sorted(sides, reverse=number % 2 == 0):
+                looking, state = sides[side]
+                took, state, spikes = clocked(looking, pictures, state)
+                sides[side] = looking, state
+                times[side] += took
+                medians[side] = statistics.median(took)
+            ratios.append(medians["split"] / medians["whole"])
+        return {"factor": factor, "weights": sum(c.weight.numel() for c in network.convolutions),
+                "neurons": whole.neurons, "spikes": spikes / PICTURES,
+                **{f"{side}_ms": [1e3 * value for value in interval(times[side])] for side in sides},
+                "ratio": interval(ratios)}

@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """A link between two processes of this machine that is as late, uneven, narrow and lossy as one between two tiers.
 
-It is a class, and a process of its own: ``python -m experiments.slow_relay``.
-
 What comes over a TCP connection is handed on by :class:`brain_cloud.placement.channel.Channel`, the same that predicts.
 A lost segment is a stop of the whole connection until it would have come again, since the connection itself runs over
 this machine's loopback, which loses nothing.
 """
 from __future__ import annotations
 
-import argparse
 import contextlib
-import signal
 import socket
-import sys
 import threading
 import time
 from collections import deque
-from dataclasses import asdict, fields
-from typing import Sequence
+from typing import Any, Callable
 
 from brain_cloud.checks.relay import CHUNK, Pair, Relay
 from brain_cloud.placement.channel import Channel, Way
-from brain_wire.wakeup import Flag
 
 LONGEST_QUEUE = 1 << 22     # bytes under way, beyond which nothing more is read: the sender's TCP then waits
 
@@ -105,35 +98,7 @@ class _Line:
             self._target.shutdown(socket.SHUT_RDWR)
 
 
-def command(to: int, listen: int, way: Way, seed: int) -> tuple[str, ...]:
-    """The command line of a relay as a process; see :class:`SlowRelay`."""
-    given = {"to": to, "listen": listen, "seed": seed, **asdict(way)}
-    return (sys.executable, "-m", "experiments.slow_relay",
-            *(word for name, value in given.items() for word in (f"--{name}", repr(value))))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Relays until SIGINT or SIGTERM. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.slow_relay", description=__doc__.split("\n")[0])
-    for name in ("to", "listen", "seed"):
-        parser.add_argument(f"--{name}", type=int, required=name == "to", default=0)
-    for field in fields(Way):
-        parser.add_argument(f"--{field.name}", type=float, required=True)
-    given = vars(parser.parse_args(argv))
-    stop = Flag()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    to, listen, seed = (given.pop(name) for name in ("to", "listen", "seed"))
-    try:
-        relay = SlowRelay(to, Way(**given), seed, listen)
-    except OSError as error:
-        print(f"cannot listen at port {listen}: {error.strerror or error}; choose another with --listen",
-              file=sys.stderr)
-        return 1
-    stop.wait()
-    relay.close()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def relay(to: int, listen: int, way: Way, seed: int, tell: Callable[[Any], None]) -> None:
+    """Relays until its process is ended; see :class:`SlowRelay`. It tells nothing."""
+    SlowRelay(to, way, seed, listen)
+    threading.Event().wait()

@@ -19,6 +19,7 @@ from brain_eval.bench.wire import READY, BarePing, by_turns, running, wait_for
 from brain_runtime.run.workload import Workload
 from brain_security.folder import fill
 from brain_security.rights import Rights
+from brain_wire import open_session
 from brain_wire.router import free_port
 
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 2**20}
@@ -44,8 +45,6 @@ def compare(folder: Path, plain: str, secured: str, blocks: int) -> Iterator[dic
         TimeoutError: one of the echoes does not answer, or nothing of one size came back.
         NoRouter: one of the routers is not there.
     """
-    from brain_wire import open_session
-
     os.environ["BRAIN_SECURITY"] = ""
     with open_session(plain, patience=READY) as first:
         os.environ["BRAIN_SECURITY"] = str(folder / "ping.json5")

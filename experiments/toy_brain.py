@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from brain_runtime.supervision.supervised_brain import SupervisedBrain, group_ch
 from brain_wire import Node, messages
 from brain_wire.router import free_port
 from brain_wire.services import service_type
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments.costs import descriptors
 
 READY = 120.0       # s for all regions to be active; torch is imported by each rank
@@ -180,7 +180,7 @@ class ToyBrain:
 def toys(host: str, stop: Any, classes: Any = TOYS) -> Iterator[ToyBrain]:
     """A toy brain on a router and a domain of its own."""
     port = free_port()
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         brain = ToyBrain(host, Path(folder), f"tcp/127.0.0.1:{port}", port % 200, stop, classes)
         try:
             yield brain

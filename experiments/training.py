@@ -9,6 +9,10 @@ from typing import Annotated, Any, Iterator
 import typer
 
 from brain_eval.bench.experiment import Experiment
+from experiments import training_beside, training_killed
+from experiments.training_pictures import memory, timelines
+from experiments.training_rank import Order
+from experiments.training_runs import forms, pipelines
 
 STEPS = 50              # of the small networks, after which weights are compared to the bit
 PICTURES = 5            # steps of vision, whose batch statistics have other last bits in parts
@@ -22,9 +26,6 @@ CLOSE = 0.05            # of what a formula says
 
 
 def _rows(quick: bool, width: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    from experiments.training_rank import Order
-    from experiments.training_runs import forms, pipelines
-
     wide = Order("vision", width, steps=3 if quick else PICTURES, batch=4 if quick else PICTURES_BATCH, seed=seed)
     orders = [Order("motor", steps=6 if quick else STEPS, seed=seed), wide]
     if not quick:
@@ -73,8 +74,6 @@ class Training(Experiment):
                                                      "two ranks beside ours, in an environment of its own.")] = True
                 ) -> dict[str, Any]:
         """Trains in each form, then kills ranks, then trains beside SpikingJelly."""
-        from experiments import training_beside, training_killed
-
         load, found = os.getloadavg()[0], {"forms": [], "pipelines": []}
         for kind, row in _rows(quick, width, seed):
             found[kind].append(row)
@@ -89,8 +88,6 @@ class Training(Experiment):
         return not _wrong(found)
 
     def draw(self, path: Path, found: dict[str, Any]) -> None:
-        from experiments.training_pictures import memory, timelines
-
         width = max(row["width"] for row in found["pipelines"])
         timelines(path, [row for row in found["pipelines"] if row["width"] == width])
         memory(path.with_name(MEMORY), [row for row in found["forms"] if row["width"] == width and not row["shards"]])

@@ -8,7 +8,6 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from brain_eval.bench.experiment import Problem
 from brain_training.parallel.cost import KINDS
 from brain_training.parallel.pipeline_stage import Span
 from brain_training.parallel.plan import Plan, parse
+from brain_wire.temporary_folder import TemporaryFolder
 from experiments import training_theory as theory
 from experiments.processes import finished
 from experiments.shards import wide_layers
@@ -74,7 +74,7 @@ def found_by(name: str, program: Sequence[str], order: Mapping[str, Any], ranks:
     """
     starts = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks else []
     given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if environment is None else environment
-    with tempfile.TemporaryDirectory(prefix="brain-bench-") as folder:
+    with TemporaryFolder("bench") as folder:
         out = Path(folder) / "found.json"
         try:
             done = finished(python, *starts, *program, json.dumps(order), str(out), patience=PATIENCE,

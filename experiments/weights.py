@@ -12,10 +12,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from brain_eval.bench.experiment import Experiment
+from brain_runtime.contract.declared import named
+from brain_runtime.graph import SIM_WORLD, graphs
 
 SIDES = ("spiking", "baseline")
-LANGUAGES = ("en", "ja")
 LISTS = {"trained phrasings": "fresh sentences of the training's rules",
          "suite's split train": "phrasings of the suite's `train`, which may be trained",
          "suite's split val": "of its `val`, of which not one was trained, but what contains it, or is near, was",
@@ -33,10 +36,6 @@ LISTS = {"trained phrasings": "fresh sentences of the training's rules",
 
 def files() -> dict[str, dict[str, Path]]:
     """Weight file of each trained region of the shipped graph, and that of its baseline without spikes."""
-    from brain_runtime.graph import graphs
-    from brain_runtime.contract.declared import named
-    from brain_runtime.graph import SIM_WORLD
-
     found = {}
     for spec in graphs.load(graphs.DEFAULT, SIM_WORLD).regions:
         region = spec.load()
@@ -52,8 +51,6 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it is no weight file; names it.
     """
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata()
@@ -62,25 +59,6 @@ def read(path: Path) -> dict[str, Any]:
                 "training": json.loads(metadata["training"]), "held_out": json.loads(metadata["held_out"])}
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is no weight file ({error}); train it anew with `brain train`") from error
-
-
-def measure() -> dict[str, Any]:
-    """By region what :func:`read` finds, ``spiking`` and ``baseline``, and ``bytes`` of them all.
-
-    Figures of sentences are told by list as well (``lists``), errors of bearing in degrees.
-    """
-    found: dict[str, Any] = {region: {side: read(path) for side, path in sides.items()}
-                             for region, sides in files().items()}
-    for sides in found.values():
-        held = {side: told["held_out"] for side, told in sides.items()}
-        if "held_out" in held["spiking"]:
-            sides["lists"] = by_list({side: figures["held_out"] for side, figures in held.items()})
-        for figures in held.values():
-            for name in [name for name in figures if name.startswith("twin")]:
-                del figures[name]       # another measurement of what is beside it
-            for name in [name for name in figures if name.startswith("bearing_")]:
-                figures[f"{name}_degrees"] = math.degrees(figures[name])
-    return {**found, "bytes": sum(told[side]["bytes"] for told in found.values() for side in SIDES)}
 
 
 def by_list(shares: dict[str, dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
@@ -98,9 +76,22 @@ def by_list(shares: dict[str, dict[str, dict[str, float]]]) -> list[dict[str, An
 class Weights(Experiment):
     """Held-out figures that the weight files carry, which their training measured: spiking, and without spikes."""
 
-    def measure(self) -> dict[str, Any]:
-        """Reads all files; see :func:`measure`."""
-        return measure()
+    problems = (ValueError,)
 
-    def problems(self) -> tuple[type[Exception], ...]:
-        return (ValueError,)
+    def measure(self) -> dict[str, Any]:
+        """Reads all files: by region what :func:`read` finds, ``spiking`` and ``baseline``, and ``bytes`` of them all.
+
+        Figures of sentences are told by list as well (``lists``), errors of bearing in degrees.
+        """
+        found: dict[str, Any] = {region: {side: read(path) for side, path in sides.items()}
+                                 for region, sides in files().items()}
+        for sides in found.values():
+            held = {side: told["held_out"] for side, told in sides.items()}
+            if "held_out" in held["spiking"]:
+                sides["lists"] = by_list({side: figures["held_out"] for side, figures in held.items()})
+            for figures in held.values():
+                for name in [name for name in figures if name.startswith("twin")]:
+                    del figures[name]       # another measurement of what is beside it
+                for name in [name for name in figures if name.startswith("bearing_")]:
+                    figures[f"{name}_degrees"] = math.degrees(figures[name])
+        return {**found, "bytes": sum(told[side]["bytes"] for told in found.values() for side in SIDES)}

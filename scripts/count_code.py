@@ -16,8 +16,8 @@ ROBOT = ("brain_interfaces", "brain_wire", "brain_runtime", "brain_security", "b
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def code_lines(text: str) -> int:
-    """Number of lines that have code in them."""
+def code_lines(text: str) -> set[int]:
+    """Numbers of the lines that have code in them."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in NO_CODE:
@@ -26,7 +26,7 @@ def code_lines(text: str) -> int:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
                 node, clean=False) is not None:
             lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or node.body[0].lineno) + 1))
-    return len(lines)
+    return lines
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     for name, folder in folders.items():
         texts = [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))
                  if not {"test", "build"} & set(path.relative_to(folder).parts)]
-        found[name] = len(texts), sum(text.count("\n") for text in texts), sum(map(code_lines, texts))
+        found[name] = len(texts), sum(text.count("\n") for text in texts), sum(len(code_lines(text)) for text in texts)
     product = [name for name in found if name not in ("brain_tests", "experiments")]
     for label, names in (*((name, [name]) for name in found), ("product", product),
                          ("a robot", [name for name in ROBOT if name in found])):

@@ -38,12 +38,10 @@ def ending(c: Cursor, verb: Token, question: bool) -> tuple[Mood, bool, bool]:
     if form in ("te", "naide"):
         return _after_te(c), form == "naide" or _forbidden(c), False
     if form in ("imp", "base", "ing", "can", "forbid"):
-        _final(c)
         return Mood.COMMAND, form == "forbid", False
     if form == "zu":
         return _after_te(c), True, False
     if form == "able":
-        _final(c)
         return (Mood.COMMAND if question else Mood.STATE), False, False
     if form == "cha":
         bad = _take(c, "bad")
@@ -78,14 +76,6 @@ def _take(c: Cursor, *values: str) -> bool:
 def _particle(c: Cursor, *values: str, ahead: int = 0) -> bool:
     token = c.peek(ahead)
     return token.kind is K.PARTICLE and token.value in values
-
-
-def _final(c: Cursor) -> None:
-    """Moves past what only colors a command: ね, よ, か, 嬉しいです."""
-    while c.kind() in (K.FILLER, K.BE) or _particle(
-            c, "ね", "よ", "さ", "や", "ぞ", "わ", "ぜ", "か", "な", "の", "し", "けど", "が", "から", "ので", "と", "って") or (
-            c.kind() is K.ENDING and c.peek().value in ("req", "try", "must", "begin")):
-        c.take()
 
 
 def _quoted(c: Cursor) -> bool:
@@ -125,16 +115,13 @@ def _after_te(c: Cursor) -> Mood:
         if token.kind is K.ENDING and token.value == "try":
             c.take()
             if token.text.endswith(("よう", "しょう")) and _particle(c, "か"):
-                _final(c)
                 return Mood.COMMAND     # 行ってみようか
         elif token.kind is K.ENDING and token.value == "unwanted":
             c.take()
             return Mood.COMMAND
         elif token.kind is K.ENDING and token.value == "req" or token.kind is K.REQUEST:
-            _final(c)
             return Mood.COMMAND
         elif _particle(c, "ね", "よ", "さ", "や", "な", "ぜ", "ぞ"):
-            _final(c)
             return Mood.COMMAND
         elif _particle(c, "は") and c.kind(1) is K.ENDING and c.peek(1).value == "bad":
             c.at += 2
@@ -158,18 +145,15 @@ def _after_te(c: Cursor) -> Mood:
 
 def _after_stem(c: Cursor, question: bool) -> Mood:
     if _take(c, "nasai"):
-        _final(c)
         return Mood.COMMAND
     if _take(c, "while"):
         return Mood.CHAIN
     if _particle(c, "な") and not question:
-        _final(c)
         return Mood.COMMAND
     if _particle(c, "に") and c.kind(1) in ACTIONS:
         c.take()
         return Mood.CHAIN
     if _take(c, "req", "so"):
-        _final(c)
         return Mood.COMMAND
     if c.kind() is K.COMMA:
         return Mood.CHAIN
@@ -178,15 +162,12 @@ def _after_stem(c: Cursor, question: bool) -> Mood:
 
 def _after_noun(c: Cursor) -> Mood:
     if _take(c, "req", "begin") or c.kind() is K.REQUEST:
-        _final(c)
         return Mood.COMMAND
     if _particle(c, "を", "で") and c.kind(1) in (K.REQUEST, K.FILLER) or (
             _particle(c, "を") and c.kind(1) is K.ENDING and c.peek(1).value == "begin"):
         c.take()
-        _final(c)
         return Mood.COMMAND
     if _particle(c, "だ", "よ", "ね", "ぞ"):
-        _final(c)
         return Mood.COMMAND
     if _take(c, "while", "must") or c.kind() in _CLOSE | ACTIONS | {K.FILLER, K.AND}:
         return Mood.CHAIN
@@ -214,7 +195,6 @@ def _after_plain(c: Cursor, question: bool, negated: bool) -> tuple[Mood, bool, 
             return Mood.COMMAND, not negated, False     # 行くべきではない
         if c.kind() not in _CLOSE and chained and c.kind() is not K.REQUEST:
             return Mood.CHAIN, negated, False
-        _final(c)
         return Mood.COMMAND, negated, False
     if _particle(c, "の"):
         return _after_nominal(c, negated)
@@ -235,7 +215,6 @@ def _after_plain(c: Cursor, question: bool, negated: bool) -> tuple[Mood, bool, 
     if c.kind() in _CLOSE:
         return (Mood.STATE if question else Mood.CHAIN), negated, False
     if c.kind() is K.REQUEST or negated and c.kind() is K.FILLER:
-        _final(c)
         return Mood.COMMAND, negated, False
     return Mood.STATE, False, False
 
@@ -247,7 +226,6 @@ def _after_nominal(c: Cursor, negated: bool) -> tuple[Mood, bool, bool]:
     following = c.peek(2)
     if following.kind is K.STOP:
         c.at += 3
-        _final(c)
         return Mood.CHAIN, not negated, True
     if following.kind is K.AVOID or following.kind is K.ENDING and following.value == "bad":
         c.at += 3

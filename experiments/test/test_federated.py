@@ -2,8 +2,7 @@
 """The federated experiment at its smallest: a real fleet over Zenoh, beside one training, and the picture of it."""
 import pytest
 
-from experiments.federated import COLORS, draw, rows, together
-from experiments.federated_course import Course, Ground, central, fleet, shipped
+from experiments.federated import COLORS, Course, Federated, Ground, central, fleet, means, rows, shipped
 
 
 @pytest.mark.extended
@@ -51,7 +50,7 @@ def run(seed, f1, guarded):
 
 
 def test_runs_of_several_seeds_are_means_and_what_is_claimed_is_of_the_means():
-    found = together([run(2, 0.8, 0.7), run(3, 0.6, 0.68)])
+    found = means([run(2, 0.8, 0.7), run(3, 0.6, 0.68)])
     assert found["seeds"] == [2, 3] and found["fleet"] == {
         "steps": 3, "f1": pytest.approx(0.7), "robots": pytest.approx([0.7, 0.7])}
     assert found["strategies"][0] == {
@@ -62,12 +61,12 @@ def test_runs_of_several_seeds_are_means_and_what_is_claimed_is_of_the_means():
         "lost": pytest.approx(-0.005), "lost_least": pytest.approx(-0.1), "lost_most": pytest.approx(0.09),
         "lost_by_robot": {"1": pytest.approx(0.0), "2": pytest.approx(-0.01)}}
     assert found["within"] == {"central": True, "best alone": True, "flipped": True, "scaled": True}
-    worse = together([run(2, 0.59, 0.5)])
+    worse = means([run(2, 0.59, 0.5)])
     assert worse["within"] == {"central": False, "best alone": False, "flipped": False, "scaled": False}
 
 
 def test_what_came_out_is_drawn(tmp_path):
-    found = together([run(2, 0.8, 0.6)])
-    draw(tmp_path / "federated.png", found)
+    found = means([run(2, 0.8, 0.6)])
+    Federated().draw(tmp_path / "federated.png", found)
     header = (tmp_path / "federated.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG") and int.from_bytes(header[16:20], "big") > 700

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from brain_training.incremental.chooser import Chosen
-from experiments.incremental import QUICK
-from experiments.incremental_course import ARMS, Driven, Picture, Plan, at_random, of_windows, one_seed, summary
+from experiments.incremental import (ARMS, QUICK, Driven, Picture, Plan, at_random, of_windows, one_seed,
+                                     summary)
 
 
 @pytest.mark.extended

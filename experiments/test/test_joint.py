@@ -7,9 +7,8 @@ import pytest
 
 from brain_regions.vision.asking import Rules
 from brain_regions.vision.decode import Found
-from experiments.joint import draw, measure
-from experiments.joint_course import Course, Driven
-from experiments.joint_curves import Eyes, chosen, gain, told
+from brain_training.vision_data import Way
+from experiments.joint import Course, Eyes, Joint, chosen, gain, told
 
 BALL = Found(0, 0, 0.9, 0.1, 2.0, 0.2)
 
@@ -17,7 +16,7 @@ BALL = Found(0, 0, 0.9, 0.1, 2.0, 0.2)
 @pytest.mark.extended
 def test_all_of_it_comes_about_and_lost_answers_leave_what_the_small_one_sees(tmp_path):
     course = Course(robots=2, rooms=1, clips=2, steps=2, batch=1, held=1, way=6)
-    found = json.loads(json.dumps(measure(course, tmp_path, lambda text: None)))
+    found = json.loads(json.dumps(Joint().of_course(course, tmp_path)))
     assert [one["lost"] for one in found["links"]] == [0.0, 0.5, 1.0] and set(found["curves"]) == {
         "rule", "carried chance", "single", "chance"}
     small = next(one for one in found["alone"] if one["name"] == "small")
@@ -25,15 +24,15 @@ def test_all_of_it_comes_about_and_lost_answers_leave_what_the_small_one_sees(tm
     assert found["links"][2]["wait_most"] < 0.2 and found["links"][0]["counts"]["missed"] == 0
     kept = {path: path.read_bytes() for path in tmp_path.glob("*.safetensors")}
     assert len(kept) == 2
-    again = measure(course, tmp_path, lambda text: None)
+    again = Joint().of_course(course, tmp_path)
     assert again["alone"] == found["alone"] and kept == {path: path.read_bytes() for path in kept}
-    draw(tmp_path / "joint.png", found)
+    Joint().draw(tmp_path / "joint.png", found)
     header = (tmp_path / "joint.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG") and int.from_bytes(header[16:20], "big") > 700
 
 
 def test_who_asks_about_everything_is_told_what_the_large_one_sees():
-    way = Driven(None, [[]] * 4, [(0.0, 0.0, 0.0)] * 4)
+    way = Way(None, [[]] * 4, [(0.0, 0.0, 0.0)] * 4)
     eyes = Eyes([way], [[[BALL]] * 4], [[[BALL]] * 4], [[[BALL._replace(color=2)]] * 4])
     seen, share = told(eyes, Rules(share=1.0, rate=1e3, carry=0.0), lambda all_: True)
     assert share == 1.0 and seen == [eyes.large[0]]

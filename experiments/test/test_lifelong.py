@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from brain_training.lifelong.learners import Steps
-from experiments.lifelong import NAMES, draw, summary
-from experiments.lifelong_course import LEARNERS, OTHERS, SITES, Course, ground, run, seen_windows
+from experiments.lifelong import (LEARNERS, NAMES, OTHERS, SITES, Course, Lifelong, ground, run, seen_windows,
+                                  summary)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_two_sites_are_learned_by_all_and_examined_as_they_should_be(tmp_path):
     assert [row["windows"] for row in both["allocation"]] == [4] * 5 and both["sites"] == list(SITES)[:2]
     naive = both["learners"][0]
     assert naive["forgetting"] == pytest.approx(one["learners"]["naive"]["forgetting"]) and naive["learner"] == "naive"
-    draw(tmp_path / "lifelong.png", both)
+    Lifelong().draw(tmp_path / "lifelong.png", both)
     header = (tmp_path / "lifelong.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG") and int.from_bytes(header[16:20], "big") > 1000
 

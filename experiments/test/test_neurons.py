@@ -40,7 +40,7 @@ def test_all_step_the_same_neurons(start):
 
 def test_a_worker_that_ends_is_named(start):
     with pytest.raises(other_libraries.NotThere, match="nothing_such ended: KeyError"):
-        start("nothing_such").ready()
+        start("nothing_such")
 
 
 @pytest.mark.extended
@@ -55,7 +55,7 @@ def test_a_library_that_cannot_be_installed_is_left_out_and_named(tmp_path, monk
     assert found["left_out"]["sinabs"].startswith("sinabs is not there: ERROR: No matching distribution found for")
     assert [case["what"] for case in found["cases"]] == [case.what for case in neurons.CASES]
     assert all(set(case["us"]) == set(neurons.OURS) and not case["ratio"] for case in found["cases"])
-    told = list(nir_comparison.compare(pictures=1, only=("snntorch",), folder=folder))
+    told = nir_comparison.Nir().measure(pictures=1, libraries="snntorch", folder=folder)["ways"]
     assert len(told) == 2 and all("snntorch is not there: ERROR" in way["left_out"] for way in told)
     assert not list(folder.iterdir())
 

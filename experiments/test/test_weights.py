@@ -12,7 +12,7 @@ SAVED = Path(__file__).resolve().parents[2] / "results" / "weights.json"
 
 @pytest.fixture(scope="module")
 def found():
-    return weights.measure()
+    return weights.Weights().measure()
 
 
 def test_every_trained_region_has_its_figures_and_those_of_its_baseline(found):

@@ -16,10 +16,10 @@ from typing import Mapping
 from brain.preflight import LaunchProblem, find_executable, install
 from brain.zenoh_probe import NOBODY, OTHER, ROUTER, who
 from brain.zenoh_settings import OVERRIDE_VARIABLE, ROUTER_VARIABLE, ZenohSettings, read
+from brain_wire.endpoints import LOOPBACK, address, loopback_endpoints
 
 PACKAGE, EXECUTABLE = "rmw_zenoh_cpp", "rmw_zenohd"
 RMW_VARIABLE = "RMW_IMPLEMENTATION"
-LOOPBACK = ("localhost", "127.", "::1")
 OTHER_PORT = f"""{OVERRIDE_VARIABLE}='connect/endpoints=["tcp/localhost:PORT"]' for all of them"""
 WITHOUT = "or say router:=false"
 
@@ -73,14 +73,6 @@ def plan(wanted: str, environment: Mapping[str, str]) -> RouterPlan:
     return RouterPlan("", _command(listen, settings), _environment(listen, settings))
 
 
-def address(endpoint: str) -> tuple[str, str, int]:
-    """Protocol, host and port of an endpoint such as ``tcp/[::1]:7447``; port 0 where there is none."""
-    protocol, _, rest = endpoint.partition("/")
-    host, _, port = rest.partition("?")[0].partition("#")[0].rpartition(":")
-    port = port if port.isascii() and port.isdecimal() and len(port) <= 5 else "0"
-    return protocol, host.strip("[]"), int(port) if int(port) < 65536 else 0
-
-
 def _elsewhere(settings: ZenohSettings, places: list[tuple[str, str, int]]) -> RouterPlan:
     where = ", ".join(settings.sessions)
     if settings.attempts == 0:
@@ -121,14 +113,7 @@ def _loopback(here: list[tuple[str, str, int]], settings: ZenohSettings) -> tupl
     if protocol == "tls":
         raise LaunchProblem(f"no router answers at {', '.join(settings.sessions)}, and one that speaks TLS needs its "
                             f"credentials; set {ROUTER_VARIABLE} to the router.json5 that `brain keys` made, {WITHOUT}")
-    found = [f"tcp/127.0.0.1:{port}"]
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-        found.append(f"tcp/[::1]:{port}")
-    except OSError:
-        pass    # a machine without IPv6
-    return tuple(found)
+    return tuple(loopback_endpoints(port))
 
 
 def _check_free(endpoint: str, taken: set[int]) -> None:

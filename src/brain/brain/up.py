@@ -100,7 +100,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_runtime.run import keeper
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.endings import on_ending
-    from brain_wire.connect_errors import malformed, open_to_a_network
+    from brain_wire.endpoints import malformed, open_to_a_network
     from brain_wire.wakeup import Flag
 
     console = Terminal(lasting=True, stderr=as_json)

@@ -26,7 +26,7 @@ from brain_security.folder import FolderError, read_router
 from brain_security.rights import ROUTER
 from brain_wire import Session, open_session
 from brain_wire.backoff import Backoff
-from brain_wire.connect_errors import address
+from brain_wire.endpoints import address
 from brain_wire.logs import Logs
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.router import ANOTHER_RUNS, ROUTING, Router, RouterProblem, RouterRuns

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from brain.cli import app
-from brain_edge import audit
+from brain_cloud import audit
 from brain_edge import store as store_module
-from brain_edge.migrations import MIGRATIONS
+from brain_edge.migrations import AUDIT, MIGRATIONS
 from brain_edge.processes.asking import Asking
 from brain_edge.state import events
 from brain_edge.store import FILE, Store, StoreProblem
@@ -37,8 +37,8 @@ def store(tmp_path):
             audit.set_proof(db, True)
         for number in range(8):
             with found.change() as db:
-                events.write(db, "robot1", "", f"happened {number}")
-                events.write(db, "", "ann", f"ordered {number} 日本 \"'\n", what={"spec": number})
+                events.write(db, "robot1", f"happened {number}")
+                audit.write(db, "", "ann", f"ordered {number} 日本 \"'\n", what={"spec": number})
         yield found
 
 
@@ -66,7 +66,7 @@ def test_what_was_changed_or_taken_out_is_found(store, tmp_path):
         found = audit.verify([audit.page(lambda query, values=(): db.execute(query, values).fetchall(), 0, 100)])
         assert told in (found.problem or ""), (change, found.problem)
         db.execute("ROLLBACK")
-        db.executescript(audit.TABLES[3] + ";" + audit.TABLES[4])
+        db.executescript(AUDIT[3] + ";" + AUDIT[4])
         db.close()
 
 
@@ -99,7 +99,7 @@ def test_it_has_bounds_and_the_chain_holds_where_it_was_cut(store, monkeypatch):
     first = audit.verify(pages(store))
     with store.change() as db:
         for number in range(200):
-            events.write(db, "", "bob", "x" * 5000, what={"long": "y" * 5000, "number": number})
+            audit.write(db, "", "bob", "x" * 5000, what={"long": "y" * 5000, "number": number})
     rows = store.read("SELECT COUNT(*), MAX(LENGTH(text)), MAX(LENGTH(what)) FROM events WHERE person != ''")
     assert 20 <= rows[0][0] <= 120 and rows[0][1] == 1000 and rows[0][2] < 200     # of a long order the hash
     found = audit.verify(pages(store))
@@ -109,7 +109,7 @@ def test_it_has_bounds_and_the_chain_holds_where_it_was_cut(store, monkeypatch):
     monkeypatch.setattr(events, "KEPT", 10)
     with store.change() as db:
         for number in range(200):
-            events.write(db, "robot1", "", "a robot cannot talk an order out of the log")
+            events.write(db, "robot1", "a robot cannot talk an order out of the log")
     after = audit.verify(pages(store))
     assert (after.problem, after.last, after.hash) == (None, found.last, found.hash) and after.entries >= 20
 
@@ -153,7 +153,7 @@ def test_a_database_from_before_gets_a_log_that_begins_now(tmp_path, monkeypatch
     with Store(tmp_path / "cloud", "cloud") as store:
         assert audit.verify(pages(store)) == (0, 0, 0, "", None)
         with store.change() as db:
-            events.write(db, "", "ann", "ordered brisk")
+            audit.write(db, "", "ann", "ordered brisk")
         found = audit.verify(pages(store))
         assert (found.entries, found.last, found.problem) == (1, 2, None)
         assert store.read("SELECT proof FROM events WHERE number = 2") == [("none",)]      # nobody said otherwise

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_cloud.jobs.kinds import kinds
 from brain_cloud.jobs.manifests import LEARNING_PLAN
-from brain_edge.federated.weights import pack, unpack
+from brain_cloud.federated.weights import pack, unpack
 from brain_edge.processes.asking import NoCloud
 from brain_edge.schema import FormProblem, check
 from brain_runtime.yaml_text import parse
@@ -93,7 +93,7 @@ def test_beside_a_cloud_its_robots_learn_led_by_it_and_programs_are_placed_on_th
     fleet.secure = keys
     documents = manifests(tmp_path, names, rounds=3)
     for number, name in enumerate(names):
-        learns = [sys.executable, "-m", "brain_edge.processes.run_learn", "--learner", "line", "--name", name,
+        learns = [sys.executable, "-m", "brain_cloud.processes.run_learn", "--learner", "line", "--name", name,
                   "--data", str(tmp_path / f"data{number}"), "--cloud", f"tls/localhost:{fleet.port}", "--secure",
                   str(keys)]
         node = [sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'a').write('x')"]

@@ -25,11 +25,11 @@ from brain_cloud.federated.rounds import Rounds
 from brain_edge.blobs import carry
 from brain_edge.blobs.store import PIECE, Blobs
 from brain_cloud.checks.relay import Relay
-from brain_edge.federated import participant, round_messages
-from brain_edge.federated.learner import LearnerProblem, make
-from brain_edge.federated.participant import Made, Participant, Turned
-from brain_edge.federated.round_messages import CHUNK
-from brain_edge.federated.weights import digest, pack
+from brain_cloud.federated import participant, round_messages
+from brain_cloud.federated.learner import LearnerProblem, make
+from brain_cloud.federated.participant import Made, Participant, Turned
+from brain_cloud.federated.round_messages import CHUNK
+from brain_cloud.federated.weights import digest, pack
 from brain_edge.messages import question
 from brain_edge.messages.question import NoAnswer, NotGiven
 from brain_edge.processes.settings import ZENOH

@@ -22,13 +22,15 @@ from served_api import OPERATOR     # noqa: E402
 from manifests_of_jobs import (dataset, federated, incremental, joint, lifelong, model, runtime, step,     # noqa: E402
                                train_job)
 
-from brain_cloud.cluster import run_operator       # noqa: E402
+from brain_cloud.cluster import api, run_operator       # noqa: E402
 from brain_cloud.cluster.api import ApiProblem      # noqa: E402
 from brain_cloud.cluster.kinds import (   # noqa: E402
     CLUSTER_RUNTIME, DATASET, DEPLOYMENT, FEDERATED, FLEET_NODE, FLEET_ORDER, INCREMENTAL, JOB, JOINT, LIFELONG, MODEL,
     REVISION, RUNTIME, SCALER, SERVICE, TRAIN_JOB)
 from brain_cloud.cluster.plans import Settings      # noqa: E402
+from brain_cloud.cluster.pods import GATE      # noqa: E402
 from brain_cloud.cluster.reconcile import Reconciler        # noqa: E402
+from brain_cloud.jobs.worker_data import SHA256     # noqa: E402
 from brain_edge.state.kinds import KINDS           # noqa: E402
 
 
@@ -310,6 +312,15 @@ def test_what_is_not_its_own_it_lets_be(cluster: Cluster) -> None:
     assert "may have 63" in cluster.until_condition(FEDERATED, "b" * 100, "Failed")["message"]
     cluster.delete(FEDERATED, "b" * 100)
     cluster.until(lambda: cluster.get(FEDERATED, "b" * 100) is None)
+    # Two containers of one name, of which one is the gate that is added: a server's 500 is a refusal, too.
+    doubled = federated("doubled", datasets=("checked",))
+    doubled["spec"]["trainingWorkers"][0]["template"]["spec"]["initContainers"] = [{"name": GATE, "image": "i"}]
+    cluster.make(DATASET, {**dataset("checked"), "metadata": {"name": "checked", "annotations": {SHA256: "0" * 64}}})
+    cluster.make(MODEL, model("vision"))
+    cluster.make(FEDERATED, doubled)
+    told = cluster.until_condition(FEDERATED, "doubled", "Blocked")
+    assert told["reason"] == "Refused" and "failed to create typed patch object" in told["message"]
+    cluster.delete(FEDERATED, "doubled")
     rules = cluster.api.rights.rules
     cluster.api.rights.rules = [(where, {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "create"]})
                                 for where, rule in rules]      # as a quota refuses
@@ -373,6 +384,13 @@ def test_what_cannot_run_says_so_in_a_line(cluster: Cluster, tmp_path: Path, cap
         assert "trainer.kubeflow.org is not done: trainjobs, trainingruntimes, clustertrainingruntimes not inst" in told
     finally:
         bare.close()
+
+
+def test_an_answer_may_take_longer_than_a_connection(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert api.PATIENCE.total is None and api.PATIENCE.connect_timeout < api.PATIENCE.read_timeout
+    monkeypatch.setattr(api, "PATIENCE", api.PATIENCE.__class__(connect=0.5, read=30.0))
+    cluster.api.slow = 1.0      # as a server is that is busy with large definitions
+    assert cluster.admin.listed(JOB, None) == []
 
 
 def test_the_folder_that_is_applied_names_what_there_is() -> None:

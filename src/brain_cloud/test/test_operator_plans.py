@@ -219,6 +219,12 @@ def test_a_model_that_is_no_better_is_not_deployed_and_a_failed_round_is_followe
     assert begins["command"][2:] == ["brain_cloud.jobs.rounds", "begin", "/output/train/1", "--split",
                                      "/data/rooms/train.txt", "txt", "0", "500", "0.8", "/output/data/1"]
     assert {one["mountPath"] for one in begins["volumeMounts"]} == {"/data/rooms", "/output/", "/models"}
+    # Of a pod that has ended a Job says first that it is not active, then that it is counted, then that all is over.
+    for counts in ({"active": 1}, {"active": 0, "uncountedTerminatedPods": {"succeeded": ["u2"]}},
+                   {"uncountedTerminatedPods": {}, "succeeded": 1}):
+        plan = next_of(plan, jobs={"objects-train-1": {"metadata": {"name": "objects-train-1"}, "spec": {},
+                                                       "status": counts}})
+        assert stands(plan) == ("Train", "Running", 1), counts
     jobs = done("objects-train-1")
     plan = next_of(plan, jobs=jobs)
     assert stands(plan) == ("Eval", "Starting", 1)

@@ -13,8 +13,8 @@ from brain_cloud.federated.plan import Plan, PlanProblem, plan, read_plan
 from brain_cloud.federated.records import Records, RecordsProblem
 from brain_cloud.federated.rounds import Refused, Rounds, Task, Wait
 from brain_edge.blobs import store
-from brain_edge.federated import weights
-from brain_edge.federated.weights import pack
+from brain_cloud.federated import weights
+from brain_cloud.federated.weights import pack
 from brain_edge.schema import FormProblem
 
 START = {"w": np.array([0.0, 0.0], np.float32)}

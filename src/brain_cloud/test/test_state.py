@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from brain_cloud import audit
 from brain_cloud.state.desired import hear
 from brain_edge.messages.inbox import Message, Refused
 from brain_edge.messages.outbox import Outbox
@@ -18,7 +19,6 @@ from brain_edge.processes.alone import Alone, duration
 from brain_edge.processes.asking import NoCloud
 from brain_edge.processes.settings import FROM_ROBOT
 from brain_edge.reading import Reading
-from brain_edge.state import events
 from brain_edge.state.apply import settled
 from brain_edge.state.desired_state import DesiredState, Wanted
 from brain_edge.store import Store
@@ -237,7 +237,7 @@ def test_of_two_orders_about_one_parameter_the_later_holds_and_the_earlier_says_
 def test_no_robot_fills_the_clouds_disk_or_talks_an_order_out_of_its_log(tmp_path, monkeypatch):
     monkeypatch.setattr("brain_edge.state.events.KEPT", 50)
     with Store(tmp_path, "cloud") as store, store.change() as db:
-        events.write(db, "", "ann", "ordered something")
+        audit.write(db, "", "ann", "ordered something")
         for number in range(300):
             hear(db, Message("robot1", "events", number, "event", {"at": "now", "text": f"said {number}"}))
             hear(db, Message("robot1", "reports", number, "report", {

@@ -10,7 +10,7 @@ import pytest
 from brain_cloud.federated import privacy
 from brain_cloud.federated.strategies import (
     DPFedAvg, FedAdam, FedAsync, FedAvg, FedAvgM, FedMedian, FedProx, Krum, StrategyProblem, Update, guarded, strategy)
-from brain_edge.federated import weights as w
+from brain_cloud.federated import weights as w
 
 START = {"a": np.array([1.0, -2.0], np.float32), "b": np.array([[0.5]], np.float32)}
 

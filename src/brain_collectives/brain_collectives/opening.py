@@ -19,7 +19,7 @@ from brain_collectives.private import clear, folder, known_by
 from brain_collectives.rendezvous import Place, exchange, hold_port, new_place
 from brain_collectives.settings import PEERS, ROUTER, SECRET_VARIABLE, Settings, from_environment
 from brain_wire.credentials import OPERATOR
-from brain_wire.connect_errors import open_to_a_network
+from brain_wire.endpoints import open_to_a_network
 from brain_wire.session import NoRouter, Session, SessionProblem, insert, open_session
 
 LOOK = 0.005            # s between looks whether all links are up

@@ -3,7 +3,7 @@
 
 A version that anybody may have on a disk is never changed here; what is needed more is a further one.
 """
-from brain_edge import audit
+AUDIT_CUT = "audit_cut"     # in the table about: where the chain of the audit log was cut
 
 _MESSAGES = (
     # member, incarnation
@@ -70,9 +70,23 @@ _MODELS = (
     "failed INTEGER, why TEXT NOT NULL) WITHOUT ROWID",
 )
 
+AUDIT = (
+    # in the cloud, of an event that a person ordered: how it is known who that was, what the order says, and its place
+    # in the chain
+    "ALTER TABLE events ADD COLUMN proof TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE events ADD COLUMN what TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE events ADD COLUMN hash TEXT",
+    # By mistake nobody changes an entry, nor takes out one that is not to be let go of.
+    "CREATE TRIGGER audit_stays BEFORE UPDATE ON events WHEN old.hash IS NOT NULL BEGIN SELECT RAISE(ABORT, 'an entry "
+    "of the audit log is never changed'); END",
+    "CREATE TRIGGER audit_remains BEFORE DELETE ON events WHEN old.hash IS NOT NULL AND old.number > COALESCE((SELECT "
+    f"json_extract(value, '$.number') FROM about WHERE key = '{AUDIT_CUT}'), 0) BEGIN SELECT RAISE(ABORT, 'only the "
+    "oldest entries of the audit log are let go of'); END",
+)
+
 _INSTALLATIONS = (
     # in the cloud: which installation of a robot was taken in; NULL: the next that comes, or one that tells of none
     "ALTER TABLE peers ADD COLUMN installation TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS, audit.TABLES, _INSTALLATIONS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_MESSAGES, _STATE, _MODELS, AUDIT, _INSTALLATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from contextlib import suppress
@@ -12,7 +13,6 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from brain_eval import policies
 from brain_eval.episodes import PATIENCE, SETTLE, Referee, run_local, text_message
 from brain_runtime.contract.ablation import NONE, Ablation
-from brain_runtime.command.options import use_no_security
 from brain_runtime.supervision.supervised_brain import (SupervisedBrain, StartError, group_child, region_children,
                                                         router_child)
 from brain_runtime.graph import SIM_WORLD
@@ -57,7 +57,7 @@ def run_many(episodes: Sequence[Any], policy: str = "brain", *, jobs: int = 1, g
     resolved = inspect_graph(graph, SIM_WORLD, parameters=parameters or {}, join=policies.joined(join),
                              ablation=changed, host=host)
     together = resolved.grouped
-    use_no_security()
+    os.environ.pop("BRAIN_SECURITY", None)      # nobody else reaches the router of its own
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with TemporaryFolder("eval") as folder:
         for index in range(len(episodes)):

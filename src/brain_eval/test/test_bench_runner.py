@@ -24,14 +24,12 @@ class Mine(Experiment):
     quick = {"rooms": 1}
     picture = "mine.png"
     cpu = True
+    problems = (ValueError,)
 
     def measure(self, seed: int = 3, rooms: Annotated[int, typer.Option(min=0, help="Of them.")] = 20):
         if rooms == 13:
             raise ValueError("no room\nis called 13")
         return {"seconds": 0.5, "seed": seed, "rooms": rooms, "within": {"seconds": rooms < 20}}
-
-    def problems(self):
-        return (ValueError,)
 
     def rows(self, found):
         yield f"{found['seconds']} s"
@@ -112,9 +110,7 @@ def test_a_problem_is_told_in_a_line_and_a_mistake_is_not_hidden(tree):
     assert done.exit_code == 1 and done.stderr == "brain: no room is called 13\n" and done.stdout == ""
 
     class Wrong(Mine):
-        def problems(self):
-            return (OSError,)
-
+        problems = (OSError,)
     assert isinstance(run("--rooms", "13", kind=Wrong).exception, ValueError)
 
 

@@ -137,10 +137,6 @@ class Convolution(NamedTuple):
 Projection = Union[Dense, Convolution]
 
 
-class CircuitError(ValueError):
-    """A circuit does not fit together; names the part."""
-
-
 class Circuit(NamedTuple):
     """A network.
 
@@ -170,48 +166,6 @@ class Circuit(NamedTuple):
         """Tells whether a projection is recurrent: a micro-step computes its source no sooner than its target."""
         names = [INPUT, *(p.name for p in self.populations)]
         return names.index(projection.source) >= names.index(projection.target)
-
-    def checked(self) -> Circuit:
-        """Itself.
-
-        Raises:
-            CircuitError: names are not unique or not known, shapes do not fit, a loop has no delay, a population hears
-                nothing, or a number is not finite.
-        """
-        names = [INPUT, *(p.name for p in self.populations)]
-        if len(set(names)) != len(names) or not all(name.isidentifier() for name in names):
-            raise CircuitError(f"{self.name}: names of populations must be unique identifiers, but are {names}")
-        for p in self.projections:
-            where = f"{self.name}: from {p.source} to {p.target}"
-            if p.source not in names or p.target not in names[1:]:
-                raise CircuitError(f"{where}: there are only {', '.join(names)}, and nothing leads to the input")
-            if p.delay < (1 if self.closes_a_loop(p) else 0):
-                raise CircuitError(f"{where}: the delay is {p.delay} micro-steps; a loop needs at least 1")
-            if p.bias is not None and self.closes_a_loop(p):
-                raise CircuitError(f"{where}: a loop has no bias; give it to a projection that leads forward")
-            self._check_shapes(p, where)
-            if not all(np.isfinite(a).all() for a in (p.weight, p.bias) if a is not None):
-                raise CircuitError(f"{where}: a weight or bias is not finite")
-        deaf = set(names[1:]) - {p.target for p in self.projections}
-        if deaf:
-            raise CircuitError(f"{self.name}: nothing leads to {', '.join(sorted(deaf))}")
-        return self
-
-    def _check_shapes(self, p: Projection, where: str) -> None:
-        source, target = self.shape(p.source), self.shape(p.target)
-        wanted: tuple[int, ...]
-        found: tuple[int, ...]
-        if isinstance(p, Dense):
-            wanted, found, biases = (math.prod(target), math.prod(source)), p.weight.shape, math.prod(target)
-        elif len(source) != 3 or len(target) != 3 or p.weight.ndim != 4:
-            raise CircuitError(f"{where}: a convolution leads from three axes to three, not from {source} to {target}")
-        else:
-            wanted, biases = (*target, source[0]), target[0]
-            found = (p.weight.shape[0], *p.places(*source[1:]), p.weight.shape[1])
-        if wanted != found:
-            raise CircuitError(f"{where}: weights of shape {p.weight.shape} do not lead from {source} to {target}")
-        if p.bias is not None and p.bias.shape != (biases,):
-            raise CircuitError(f"{where}: biases of shape {p.bias.shape}, but {biases} are needed")
 
 
 def leaving(circuit: Circuit, projection: Projection) -> np.ndarray:

@@ -69,7 +69,7 @@ def test_velocity_is_read_from_spikes_alone():
 
 
 def test_the_circuit_for_other_simulators_is_the_network():
-    circuit, policy = Motor.circuit().checked(), network.SpikingPolicy(weights.load().tensors)
+    circuit, policy = Motor.circuit(), network.SpikingPolicy(weights.load().tensors)
     currents = coding.encode(rows(6))
     state, trains = policy.step(currents, policy.rest(6), 10)
     v, u = [np.zeros((6, n), np.float32) for n in network.LAYERS[1:]], np.zeros((6, 5), np.float32)

@@ -140,33 +140,6 @@ def router_bytes(tree: Mapping[str, Any]) -> bytes:
     return _json5(tree)
 
 
-def renew_router(folder: Path, days: float, at: float | None = None) -> Pair:
-    """Gives the router another certificate and key, with the names that it has; the rules stay as they are.
-
-    Raises:
-        FolderError: a file cannot be read or written.
-        CertificateError: nothing can be signed.
-        FileNotFoundError: the folder has no router, or no authority that signs.
-    """
-    folder = Path(folder)
-    tree = read_router(folder)
-    try:
-        authority, before = (Pair((folder / f"{name}.key").read_bytes(), (folder / f"{name}.crt").read_bytes())
-                             for name in (AUTHORITY, ROUTER))
-        pair = make_pair(authority, before.name, days, sorted(before.hosts()), at=at)
-        # The one file that the router reads is written last: until then it goes on with what it had.
-        rewrite(folder / f"{ROUTER}.key", pair.key)
-        rewrite(folder / f"{ROUTER}.crt", pair.certificate, 0o644)
-        tree["transport"]["link"]["tls"].update({**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")})
-        tree["metadata"]["brain"]["valid_until"] = pair.ends.timestamp()
-        rewrite(folder / f"{ROUTER}.json5", router_bytes(tree))
-    except FileNotFoundError:
-        raise
-    except (OSError, KeyError, TypeError, AttributeError) as error:
-        raise FolderError(f"the router's certificate in {folder} cannot be renewed ({error})") from error
-    return pair
-
-
 def robot_file(pair: Pair, authority: bytes, robot: str) -> bytes:
     """The one file that lets a robot into its fleet, for one that has its certificates renewed by itself.
 
@@ -252,7 +225,8 @@ def _unfit(pair: Pair, name: str, authority: Pair, hosts: set[str]) -> str | Non
     return f"does not name {', '.join(sorted(missing))}" if missing else None
 
 
-def _tls(pair: Pair, authority: Pair, side: str) -> dict[str, Any]:
+def tls_settings(pair: Pair, authority: Pair, side: str) -> dict[str, Any]:
+    """Zenoh's settings of TLS for who has a key and certificate; ``side``: ``connect``, or ``listen`` of a router."""
     text = lambda pem: base64.b64encode(pem).decode("ascii")  # noqa: E731
     return {"root_ca_certificate_base64": text(authority.certificate), "enable_mtls": True,
             f"{side}_private_key_base64": text(pair.key), f"{side}_certificate_base64": text(pair.certificate),
@@ -265,13 +239,15 @@ def _session(pair: Pair, authority: Pair, rights: Rights, domain: int, namespace
             "serves": sorted(rights.services_served()), "calls": sorted(rights.services_called()),
             "valid_until": pair.ends.timestamp(), **({"renewed": True} if renewed else {})}
     return _json5({**default_settings(ENDPOINT), "transport/link/protocols": ["tls"],
-                   "transport/link/tls": _tls(pair, authority, "connect"),
+                   "transport/link/tls": tls_settings(pair, authority, "connect"),
                    "transport/unicast/open_timeout": OPEN_TIMEOUT, "metadata": {"brain": says}})
 
 
 def _router(pair: Pair, authority: Pair, rights: list[Rights], domain: int, name: str,
             about: Mapping[str, Any], common_names: Mapping[str, str]) -> bytes:
-    tls = {**_tls(pair, authority, "listen"), **_tls(pair, authority, "connect")}  # a linked router is a client too
+    tls: dict[str, Any] = {}
+    for side in ("listen", "connect"):      # a linked router is a client too
+        tls.update(tls_settings(pair, authority, side))
     says = {**about, "name": name, "any_node": True, "publishes": [], "hears": [], "serves": [], "calls": [],
             "valid_until": pair.ends.timestamp()}
     listen = [ENDPOINT.replace("localhost", "127.0.0.1")]

@@ -7,19 +7,15 @@ name than before, and what was signed for it before has no rights any more.
 """
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
-from brain_security.access import access_control
 from brain_security.fleet_keys import check_robot
-from brain_security.folder import FolderError, metadata_of, read_router, rewrite, router_bytes
-from brain_security.rights import ROUTER, rights_of_fleet
+from brain_security.folder import FolderError, metadata_of
 
-FILE, LOCK = "members.json", ".members.lock"
+FILE = "members.json"
 FORMAT = 1
 LONGEST = 64 * 2**20    # bytes of the file
 ENROLLED, REVOKED = "enrolled", "revoked"
@@ -94,26 +90,6 @@ def read_register(folder: Path) -> Register:
                           f"robots would be let in again") from None
 
 
-@contextlib.contextmanager
-def change(folder: Path) -> Iterator[Register]:
-    """Yields the register, to be changed; it is on the disk as a whole when this ends, and unchanged where it raises.
-
-    Raises:
-        FolderError: it cannot be read or written.
-    """
-    folder = Path(folder)
-    try:
-        with (folder / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            register = read_register(folder)
-            yield register
-            rewrite(folder / FILE, json.dumps({
-                "format": FORMAT, "members": [asdict(one) for _, one in sorted(register.members.items())],
-                "tokens": register.tokens}, indent=1).encode() + b"\n")
-    except OSError as error:
-        raise FolderError(f"cannot write {folder / FILE}: {error.strerror or error}") from error
-
-
 def robots_of(folder: Path, known: list[str] | None = None) -> dict[str, str]:
     """Robots that have rights, and the common name of each.
 
@@ -132,26 +108,3 @@ def robots_of(folder: Path, known: list[str] | None = None) -> dict[str, str]:
     found = {robot: common_name(robot, 1) for robot in known if robot not in members}
     found.update({one.robot: one.common_name for one in members.values() if one.state == ENROLLED})
     return dict(sorted(found.items()))
-
-
-def write_rules(folder: Path) -> bool:
-    """Brings the router's rules to what is known of members; whether they were others.
-
-    Raises:
-        FolderError: the folder is no fleet's, or cannot be written.
-    """
-    folder = Path(folder)
-    robots = robots_of(folder)
-    tree = read_router(folder)
-    about = tree["metadata"]["brain"]
-    people = [one for one in about.get("operators", ()) if isinstance(one, str)]
-    rules = access_control(rights_of_fleet(robots, people), about.get("domain", 0), [f"/{ROUTER}"], robots)
-    if tree.get("access_control") == rules and about["robots"] == list(robots):
-        return False
-    tree["access_control"], about["robots"] = rules, list(robots)
-    about["names"] = sorted([*robots, *people])
-    try:
-        rewrite(folder / f"{ROUTER}.json5", router_bytes(tree))
-    except OSError as error:
-        raise FolderError(f"cannot write {folder / f'{ROUTER}.json5'}: {error.strerror or error}") from error
-    return True

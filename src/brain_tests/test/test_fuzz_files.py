@@ -23,7 +23,8 @@ from brain_tests.regions import Mirror
 from brain_wire import SessionProblem, names
 from brain_wire.credentials import read_credentials
 from brain_wire.parameters import ParameterError, check_parameters
-from brain_wire.connect_errors import _context, address
+from brain_wire.connect_errors import _context
+from brain_wire.endpoints import address
 
 GRAPH = (share_directory("brain") / "config" / "brain.graph.yaml").read_text(encoding="utf-8")
 PARAMETERS = """

@@ -21,7 +21,7 @@ import pytest
 from brain_cloud.federated.plan import plan
 from brain_cloud.federated.rounds import Rounds, Task
 from brain_edge.enrolment.upload import unsent
-from brain_edge.federated.weights import pack
+from brain_cloud.federated.weights import pack
 from brain_regions.vision import weights
 from brain_sim.things import COLORS, SHAPES
 from brain_training.federated import network_of, weights_of

@@ -30,7 +30,7 @@ _REGIONS = {"brain_interfaces", "brain_wire", "brain_runtime"}
 MAY = {
     "brain_wire": {"brain_interfaces"}, "brain_runtime": {"brain_interfaces", "brain_wire"}, "brain_regions": _REGIONS,
     "brain_security": _REGIONS, "brain_sim": _REGIONS, "brain_observe": _REGIONS,
-    "brain_collectives": _REGIONS,
+    "brain_collectives": {*_REGIONS, "brain_regions"},
     "brain_edge": {*_REGIONS, "brain_security"}, "brain_cloud": {*_REGIONS, "brain_security", "brain_edge"},
     "brain": {*_REGIONS, "brain_regions", "brain_security"},
     "brain_eval": {*_REGIONS, "brain_regions", "brain_sim", "brain_observe", "brain_collectives"},

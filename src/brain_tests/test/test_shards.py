@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from forked import forked_modules
-from brain_regions.columns import same_bits
+from brain_collectives.columns import same_bits
 from brain_regions.vision import weights as weight_file
 from brain_runtime.graph import GraphError, RegionSpec, parse_graph
 from brain_runtime.hosts.local import LocalHost

@@ -12,6 +12,7 @@ import numpy as np
 
 from brain_regions.circuits import INPUT, Circuit, Convolution, Count, Gate, Population, Projection, PromptLIF
 from brain_regions.membranes import ALIF, LI, LIF, alif_step, decay, li_step, lif_step
+from brain_training.circuit_checks import checked
 
 
 class Steps:
@@ -25,7 +26,7 @@ class Steps:
     """
 
     def __init__(self, circuit: Circuit) -> None:
-        self.circuit = circuit.checked()
+        self.circuit = checked(circuit)
         # what stands after the target is not computed yet in a micro-step: its newest output is one step old
         self._heard = {p.name: [(q, q.delay - circuit.closes_a_loop(q)) for q in circuit.projections
                                 if q.target == p.name] for p in circuit.populations}

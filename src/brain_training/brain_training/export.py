@@ -28,7 +28,7 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
     if reader not in FOR:
         fail(f"there is no reader {reader!r}; there are {', '.join(FOR)}", 2)
     circuit = _circuit(region, graph)
-    from brain_regions.circuits import CircuitError
+    from brain_training.circuit_checks import CircuitError
 
     from brain_training import nir_files
 
@@ -47,7 +47,7 @@ def export(region: Annotated[str, typer.Argument(help="Region of the graph, as v
 
 
 def _circuit(region: str, graph: str) -> Any:
-    from brain_regions.circuits import CircuitError
+    from brain_training.circuit_checks import CircuitError
     from brain_regions.weight_files import WeightsError
     from brain_runtime.graph import GraphError
     from brain_runtime.graph.graphs import load

@@ -79,7 +79,7 @@ class VisionLearner:
 
     def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
-        """See :class:`brain_edge.federated.learner.Learner`.
+        """See :class:`brain_cloud.federated.learner.Learner`.
 
         Of ``config`` it takes ``steps``, ``batch``, ``rate``, ``proximal_mu``, ``adaptive``: 1 for Adam, and
         ``cycle``: 1 for a rate that rises and falls within these steps, as vision is trained with.

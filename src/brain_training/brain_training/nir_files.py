@@ -43,9 +43,9 @@ from typing import Any, NamedTuple
 import nir
 import numpy as np
 
-from brain_regions.circuits import (IF, INPUT, Circuit, CircuitError, Convolution, Count, Gate, Population, Projection,
-                                    PromptLIF)
+from brain_regions.circuits import IF, INPUT, Circuit, Convolution, Count, Gate, Population, Projection, PromptLIF
 from brain_regions.membranes import ALIF, LI, LIF, decay
+from brain_training.circuit_checks import CircuitError, checked
 
 NEVER = 1e6
 """Threshold of a LIF that stands for a leaky integrator."""
@@ -292,7 +292,7 @@ def graph(circuit: Circuit, reader: str = "nir") -> nir.NIRGraph:
     Raises:
         CircuitError: the circuit does not fit together, or the reader knows no node for a part of it.
     """
-    return _Writer(circuit.checked(), READERS[reader]).graph()
+    return _Writer(checked(circuit), READERS[reader]).graph()
 
 
 def write(path: Path, circuit: Circuit, reader: str = "nir") -> nir.NIRGraph:

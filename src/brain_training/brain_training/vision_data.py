@@ -15,7 +15,7 @@ from brain_sim.camera import RayCamera, SeenObject
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room, split_rng
 from brain_sim.things import COLORS, SHAPES
-from brain_training.driving import Drive
+from brain_training.driving import Drive, Pose
 from brain_training.looks import PLAIN, Look
 
 NOTHING, UNSURE = -1, -2
@@ -54,10 +54,14 @@ class Clips(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each; None: not known."""
+    """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each; None: not known.
+
+    Of a way that was driven there are the base's ``poses``, too.
+    """
 
     images: np.ndarray
     objects: Sequence[list[SeenObject] | None]
+    poses: Sequence[Pose] = ()
 
 
 def object_width(radius: float, distance: float) -> float:
@@ -165,17 +169,21 @@ def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "tr
 
 
 def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
-              progress: Progress | None = None, look: Look = PLAIN) -> Iterator[Way]:
-    """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures."""
+              progress: Progress | None = None, look: Look = PLAIN, purpose: str = "vision ways") -> Iterator[Way]:
+    """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures.
+
+    Who drives for another ``purpose`` drives other ways.
+    """
     for room in range(rooms):
-        camera, drive, _, rng = _room(split, first_seed + room, "vision ways", look)
+        camera, drive, _, rng = _room(split, first_seed + room, purpose, look)
         images, objects = np.empty((frames, HEIGHT, WIDTH, 3), np.uint8), []
-        for frame, pose in enumerate(drive.poses(drive.place(near=False), frames)):
+        poses = drive.poses(drive.place(near=False), frames)
+        for frame, pose in enumerate(poses):
             images[frame] = camera.render(*pose, rng)
             objects.append(camera.ground_truth_objects())
         if progress:
             progress(room + 1, rooms)
-        yield Way(images, objects)
+        yield Way(images, objects, poses)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_regions import membranes
-from brain_regions.circuits import INPUT, Circuit, CircuitError, Convolution, Count, Dense, Population
+from brain_regions.circuits import INPUT, Circuit, Convolution, Count, Dense, Population
 from brain_regions.membranes import ALIF, LI, LIF, MICRO_STEP
 from brain_regions.vision import network, weights
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
 from brain_training import export, nir_files
+from brain_training.circuit_checks import CircuitError
 
 STEPS = 10      # micro-steps for each picture
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from brain_regions.azimuth import BINS, direction, wrap
+from brain_training.circuit_checks import checked
 from brain_training.circuit_steps import Steps
 from brain_regions.circuits import INPUT, Circuit
 from brain_regions.membranes import ticks
@@ -182,7 +183,7 @@ def test_the_circuit_decides_as_the_region_does(name, threshold):
 
 
 def test_the_export_is_for_a_goal():
-    exported = PrefrontalCortex.circuit().checked()
+    exported = checked(PrefrontalCortex.circuit())
     assert exported.populations[-1].shape == (len(circuit.ANSWERS), 1, 1)
     other = circuit.circuit((1, 1, 0, 0))
     weights = [next(p.weight for p in c.projections if (p.source, p.target) == ("held", "target"))

@@ -3,44 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
 
 from brain_wire.credentials import Credentials
+from brain_wire.endpoints import address
 
 if TYPE_CHECKING:
     import ssl  # and below where it is used: a region that is let in needs neither it nor tempfile
 
 PATIENCE = 0.5      # s for each step of looking; a router on the same network answers within milliseconds
-LOOPBACK = ("localhost", "127.", "::1")
-SECURE = ("tls", "quic")
-# Links that leave the machine; the others (unixsock-stream, serial, ...) do not, or are not a network.
-NETWORK = ("tcp", "udp", "ws")
 SECURED = "the router at {endpoint} belongs to a secured brain"
-
-
-def address(endpoint: str) -> tuple[str, str, int]:
-    """Protocol, host and port of an endpoint such as ``tls/[::1]:7447``; port 0 where there is none."""
-    protocol, _, rest = endpoint.partition("/")
-    rest = rest.partition("?")[0].partition("#")[0]
-    host, _, port = rest.rpartition(":")
-    return protocol, host.strip("[]"), int(port) if re.fullmatch("[0-9]{1,5}", port) else 0
-
-
-def malformed(endpoint: str) -> bool:
-    """Tells whether something cannot be an endpoint: no protocol, or one of a network and not host and port."""
-    protocol, host, _ = address(endpoint)
-    if not re.fullmatch("[a-z][a-z0-9_-]*/[^\\s\\x00-\\x1f]+", endpoint):
-        return True
-    return protocol in (*NETWORK, "tls", "quic") and not (host and re.search(":[0-9]{1,5}([?#].*)?$", endpoint))
-
-
-def open_to_a_network(endpoint: str) -> bool:
-    """Tells whether an endpoint leaves this machine without encryption and authentication."""
-    protocol, host, _ = address(endpoint)
-    return protocol in NETWORK and not host.startswith(LOOPBACK)
 
 
 def why_not(endpoints: Iterable[str], credentials: Credentials | None) -> str | None:

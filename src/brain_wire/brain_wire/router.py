@@ -21,14 +21,13 @@ import zenoh
 from brain_wire import shared_memory, safe_text, standby, threads
 from brain_wire.credentials import place
 from brain_wire.endings import on_ending
+from brain_wire.endpoints import PORT, address, loopback_endpoints, open_to_a_network
 from brain_wire.logs import survive_full_disk
-from brain_wire.connect_errors import address, open_to_a_network
 from brain_wire.sched_slice import ask_for_short_slices
 from brain_wire.wakeup import Flag
 from brain_wire.session import (LEASE, OVERRIDE_VARIABLE, QUERY_TIMEOUT, SessionProblem, apply_override,
                                 config_from_file, insert, security_log, session_config)
 
-PORT = 7447
 CONFIG_VARIABLE = "ZENOH_ROUTER_CONFIG_URI"
 PROBE_TIMEOUT = 1000  # ms in which a router answers, if it is one
 
@@ -45,17 +44,6 @@ class RouterProblem(RuntimeError):
 
 class RouterRuns(RouterProblem):
     """A router is there already."""
-
-
-def loopback_endpoints(port: int = PORT, protocol: str = "tcp") -> list[str]:
-    """Endpoints for this machine only: 127.0.0.1, and ::1 where there is IPv6."""
-    endpoints = [f"{protocol}/127.0.0.1:{port}"]
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return endpoints
-    return [*endpoints, f"{protocol}/[::1]:{port}"]
 
 
 def free_port() -> int:

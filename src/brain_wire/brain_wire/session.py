@@ -26,7 +26,8 @@ import zenoh
 from brain_wire import names, shared_memory
 from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
                                     place, read_credentials)
-from brain_wire.connect_errors import open_to_a_network, why_not
+from brain_wire.connect_errors import why_not
+from brain_wire.endpoints import open_to_a_network
 from brain_wire.owner import owned_thread
 from brain_wire.wakeup import Flag
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from pathlib import Path
 from typing import Any, Mapping
@@ -13,11 +14,14 @@ import urllib3
 from brain_cloud.cluster.kinds import MANAGER, Kind
 from brain_wire.safe_text import line
 
-PATIENCE = (5.0, 30.0)      # s: to be connected; for an answer
+PATIENCE = urllib3.Timeout(connect=5.0, read=30.0)      # s
 LONGEST = 64 * 2**20        # bytes of an answer
 NAME = re.compile("[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 LONGEST_NAME = 253
 APPLY, MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+UNTYPED = "failed to create typed patch object"     # with 500: what is applied does not fit its kind
+
+log = logging.getLogger("brain.operator")
 
 
 class ApiProblem(RuntimeError):
@@ -59,6 +63,9 @@ class Api:
             raise ApiProblem(f"no cluster: {where} names none that can be used ({line(error)}); name a file with "
                              f"--kubeconfig; `kubectl cluster-info` shows whether it is right") from None
         self.configuration.retries = False
+        if not self.configuration.verify_ssl:       # as the file asks; urllib3 would say so at each request
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            log.warning("the certificate of the API at %s is not checked", self.host)
         self._client = kubernetes.client.ApiClient(self.configuration)
 
     @property
@@ -79,7 +86,7 @@ class Api:
             # The client's own writing knows no apply; its connections and credentials are all that is wanted.
             answer = self._client.rest_client.pool_manager.request(
                 method, url, body=None if body is None else json.dumps(body).encode(), headers=headers,
-                timeout=urllib3.Timeout(*PATIENCE), preload_content=False, redirect=False)
+                timeout=PATIENCE, preload_content=False, redirect=False)
             try:
                 data = answer.read(LONGEST + 1)
             finally:
@@ -133,10 +140,20 @@ class Api:
         return list(found.get("items") or ())
 
     def apply(self, kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes an object as it is given, or lets it be where it is so: server-side apply."""
+        """Makes an object as it is given, or lets it be where it is so: server-side apply.
+
+        Raises:
+            ApiProblem: it was not reached, or refuses. A field that the kind has not, or a name that a list has twice,
+                has the status 400: a server answers it with 500, and would again.
+        """
         about = body["metadata"]
-        return self._ask("PATCH", kind.path(about.get("namespace"), about["name"]),
-                         {"fieldManager": MANAGER, "force": "true"}, body, APPLY)
+        try:
+            return self._ask("PATCH", kind.path(about.get("namespace"), about["name"]),
+                             {"fieldManager": MANAGER, "force": "true"}, body, APPLY)
+        except ApiProblem as problem:
+            if problem.status == 500 and UNTYPED in str(problem):
+                problem.status = 400
+            raise
 
     def merge(self, kind: Kind, namespace: str | None, name: str, patch: Mapping[str, Any],
               subresource: str | None = None) -> dict[str, Any]:

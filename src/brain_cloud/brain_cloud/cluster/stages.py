@@ -58,10 +58,13 @@ def _see(now: Where, below: Below) -> Seen:
     its = below.jobs.get(name)
     if its is None:
         return Seen(time, worker=STARTING, why=f"job {name}", deployed=_is_deployed(now, below))
-    state, pods = job_state(its), pods_of(its)[0]
+    state, pods = job_state(its), pods_of(its)
+    # Pods that have ended are no more active, and counted a moment later; then the Job is over.
+    uncounted = (its.get("status") or NO_SETTINGS).get("uncountedTerminatedPods") or NO_SETTINGS
+    begun = any(pods) or any(uncounted.values())
     worker, why = {"Complete": ("Complete", f"job {name} has completed"),
                    "Failed": ("Failed", f"job {name} failed; see `kubectl logs`")}.get(
-                       state, (RUNNING if pods else STARTING, f"job {name}"))
+                       state, (RUNNING if begun else STARTING, f"job {name}"))
     made = told_path(said(below.said.get(name, "")), f"{job['spec']['outputDir'].rstrip('/')}/{now.home}")
     return Seen(time, worker=worker, why=why, made=f"{now.home}/{made}" if made else "",
                 deployed=_is_deployed(now, below))

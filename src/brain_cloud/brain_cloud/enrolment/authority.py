@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+from brain_cloud.enrolment.fleet_folder import change, renew_router, write_rules
 from brain_edge.enrolment import tokens
 from brain_edge.state.events import now
 from brain_security.certificates import CertificateError, Pair, fingerprint, public_key_of, sign_request
 from brain_security.fleet_keys import FleetNameProblem, check_robot
-from brain_security.folder import read_router, renew_router
-from brain_security.members import (ENROLLED, REVOKED, Member, Register, change, common_name, read_register, robots_of,
-                                    write_rules)
+from brain_security.folder import read_router
+from brain_security.members import ENROLLED, REVOKED, Member, Register, common_name, read_register, robots_of
 from brain_security.rights import AUTHORITY, ROUTER
 
 DAYS = 30.0             # that a certificate lasts

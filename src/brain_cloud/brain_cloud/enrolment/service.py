@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any, Iterator
 
+from brain_cloud import audit
 from brain_cloud.enrolment.authority import HOURS, Authority, Refusal
 from brain_cloud.enrolment.server import DoorProblem, EnrolmentServer
 from brain_cloud.enrolment.uploads import Uploads
@@ -16,12 +17,11 @@ from brain_edge.blobs.carry import CLIPS
 from brain_edge.enrolment.client import Refused, door_of
 from brain_edge.processes.settings import CLOUD_AT
 from brain_edge.schema import FormProblem
-from brain_edge.state import events
 from brain_edge.store import StoreProblem
 from brain_security.certificates import CertificateError
 from brain_security.folder import FolderError
 from brain_security.members import read_register
-from brain_wire.connect_errors import address
+from brain_wire.endpoints import address
 from brain_wire.rate_limited_log import RateLimitedLog
 
 NOT_SECURED = "this cloud has no keys, so everybody belongs; start it with --secure FOLDER"
@@ -52,7 +52,7 @@ class Belonging:
         log.info("%s%s", text, f", ordered by {person}" if person else "")
         try:
             with self._cloud.store.change() as db:
-                events.write(db, robot, person, text)
+                audit.write(db, robot, person, text)
         except StoreProblem as problem:
             limited_log("event", f"an event is not written down: {problem}")
 

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Federated learning in the cloud: rounds, and how updates become one; see docs/fleet-learning.md."""
+"""Federated learning: rounds in the cloud, and a robot's part in them; see docs/fleet-learning.md.
+
+A robot learns from its own pictures, and what travels is weights. It needs this package only where it learns.
+"""

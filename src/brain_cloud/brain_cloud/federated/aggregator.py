@@ -21,8 +21,8 @@ from brain_cloud.federated.records import RecordsProblem
 from brain_cloud.federated.rounds import Refused, Rounds, Task
 from brain_edge.blobs.carry import LEARNING
 from brain_edge.blobs.store import PIECE, SHA256, BlobProblem, Blobs, NoRoom
-from brain_edge.federated import round_messages
-from brain_edge.federated.round_messages import CHUNK, RoundMessage
+from brain_cloud.federated import round_messages
+from brain_cloud.federated.round_messages import CHUNK, RoundMessage
 from brain_edge.messages.answering import Buckets, answer
 from brain_edge.schema import FormProblem, check, load_schema
 from brain_security.fleet_keys import learn
@@ -206,7 +206,7 @@ class Aggregator(Collection):
         for name in ("run", "round", "version"):
             if name not in about:
                 raise FormProblem(f"about.{name} is missing")
-            check(about[name], load_schema("brain_edge.federated", "question")["properties"][name], f"about.{name}")
+            check(about[name], load_schema("brain_cloud.federated", "question")["properties"][name], f"about.{name}")
         try:
             found = self._came(robot, digest, offset, size, data, about)
         except Refused as problem:

@@ -19,7 +19,7 @@ import numpy as np
 from brain_cloud.federated.plan import Plan
 from brain_cloud.federated.strategies import Update
 from brain_edge.blobs.store import write_whole
-from brain_edge.federated.weights import Weights, WeightsProblem, about, digest, pack, unpack
+from brain_cloud.federated.weights import Weights, WeightsProblem, about, digest, pack, unpack
 from brain_edge.store import StoreProblem
 from brain_wire import private
 

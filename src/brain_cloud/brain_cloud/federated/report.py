@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 from brain_cloud.federated.rounds import Rounds
 from brain_edge.blobs.store import write_whole
-from brain_edge.federated.weights import pack
+from brain_cloud.federated.weights import pack
 
 NAMED = 10          # robots in a line
 

@@ -20,7 +20,7 @@ from brain_cloud.federated import privacy
 from brain_cloud.federated.plan import Plan
 from brain_cloud.federated.records import Opened, Records, RecordsProblem, model_bytes
 from brain_cloud.federated.strategies import DPFedAvg, Update
-from brain_edge.federated.weights import WeightsProblem, check, digest, pack, unpack
+from brain_cloud.federated.weights import WeightsProblem, check, digest, pack, unpack
 from brain_edge.uptime_clock import boot_id, since_boot
 from brain_wire.rate_limited_log import RateLimitedLog
 from brain_wire.safe_text import quoted

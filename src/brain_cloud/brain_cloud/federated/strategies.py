@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Mapping, Sequence
 
 import numpy as np
 
-from brain_edge.federated.weights import Weights
+from brain_cloud.federated.weights import Weights
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ FORMS: Mapping[str, tuple[Field, ...]] = {
         Field("template.metadata", NONE, EFFECT), Field("template.spec", form=_POD), Field("backoffLimit"),
         Field("activeDeadlineSeconds"), Field("parallelism"), Field("suspend", NONE, NONE, "the TrainJob's counts"),
         Field("*", NONE, EFFECT)),
-    _TEMPLATE: (Field("metadata", NONE, EFFECT), Field("spec", form=_POD)),
+    _TEMPLATE: (Field("metadata", NONE, EFFECT, "a server drops it from Sedna's kinds, as their definitions have it"),
+                Field("spec", form=_POD)),
     _POD: (
         Field("containers", form="Container"), Field("initContainers", form="Container"), Field("volumes.name"),
         Field("volumes.hostPath", NONE, EFFECT), Field("volumes.hostPath.path"),

@@ -103,7 +103,7 @@ def compile_federated(job: Mapping[str, Any], find: Find) -> list[Part]:
         its, place = one["dataset"]["name"], f"spec.trainingWorkers[{number}]"
         given = data(find, "Dataset", its, f"{place}.dataset.name", "dataset", "TRAIN_DATASET_URL", checked=True)
         template = one["template"] if plan is None else _own(one["template"], f"{place}.template", [
-            "brain_edge.processes.run_learn", "--learner", plan["learner"], "--name", f"{TRAIN}_{number}", "--data",
+            "brain_cloud.processes.run_learn", "--learner", plan["learner"], "--name", f"{TRAIN}_{number}", "--data",
             "$(TRAIN_DATASET_URL)", "--cloud", "tcp/$(AGG_IP):$(AGG_PORT)"])
         parts.append(Part(f"{TRAIN}-{number}", template, f"{place}.template", {**common, "DATASET_NAME": its},
                           (given, *models), "edge", find("Dataset", its, f"{place}.dataset.name")["spec"]["nodeName"],

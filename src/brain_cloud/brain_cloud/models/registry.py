@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Mapping
 
+from brain_cloud import audit
 from brain_cloud.blobs.serving import Collection
 from brain_edge.blobs.store import Blobs, NoRoom
 from brain_edge.models.model_file import LARGEST, SUFFIX, ModelProblem, check_model
@@ -77,14 +78,14 @@ class Registry(Collection):
                            "certificate = ? WHERE digest = ?", (signer, record["card"], record["evaluation"],
                                                                 record["statement"], record["signature"],
                                                                 record["certificate"], digest))
-            events.write(db, "", person, f"{'added' if new else 'described'} model {digest[:19]} for {region}"
-                         + (f", signed by {signer}" if signer else ", not signed"))
+            audit.write(db, "", person, f"{'added' if new else 'described'} model {digest[:19]} for {region}"
+                        + (f", signed by {signer}" if signer else ", not signed"))
         return stated
 
     def remove(self, db: sqlite3.Connection, digest: str, region: str, person: str) -> None:
         """Removes a model and its file. After a kill in between it is there without one, and can be removed again."""
         db.execute("DELETE FROM models WHERE digest = ?", (digest,))
-        events.write(db, "", person, f"removed model {digest[:19]} for {region}")
+        audit.write(db, "", person, f"removed model {digest[:19]} for {region}")
         try:
             self._blobs.forget(digest)
         except OSError as error:

@@ -17,6 +17,7 @@ import json
 import sqlite3
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from brain_cloud import audit
 from brain_cloud.models import rollout_test
 from brain_cloud.models.registry import Registry
 from brain_cloud.models.rollout_test import NOTHING, Expected, Goal, Tally
@@ -162,8 +163,8 @@ class Rollouts:
             one = self._all(db, "WHERE number = ?", number)[0]
             told = set(self._desired.apply(db, self._order(one, one.first_name, tuple(canaries)), person)) \
                 if canaries else set()
-            events.write(db, "", person, f"began roll-out {number} of model {digest[:19]} for {region}"
-                         + (f", first on {', '.join(canaries)}" if canaries else ""))
+            audit.write(db, "", person, f"began roll-out {number} of model {digest[:19]} for {region}"
+                        + (f", first on {', '.join(canaries)}" if canaries else ""))
             told |= self._step(db, one)
             return self._all(db, "WHERE number = ?", number)[0], told
 
@@ -311,8 +312,8 @@ class Rollouts:
         db.execute("UPDATE rollouts SET state = ?, why = ? WHERE number = ?", (state, why[:500], one.number))
         says = {REST: "is for all now", DONE: "is done", BACK: "is taken back", TAKEN_BACK: "was taken back",
                 REPLACED: "was replaced"}[state]
-        events.write(db, "", person, f"roll-out {one.number} of model {one.digest[:19]} for {one.region} {says}"
-                     + (f": {why}" if why else ""))
+        audit.write(db, "", person, f"roll-out {one.number} of model {one.digest[:19]} for {one.region} {says}"
+                    + (f": {why}" if why else ""))
 
     def _order(self, one: Rollout, name: str, robots: tuple[str, ...] | None) -> Resource:
         return Resource(KIND, name, robots, {"region": one.region, "digest": one.digest, "when": one.watch["when"]})

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Iterator, Mapping
 
+from brain_cloud import audit
 from brain_cloud.processes.cloud import Cloud
-from brain_edge import audit
 from brain_edge.monitoring import end_figures
 from brain_edge.reading import Reading
 from brain_edge.store import StoreProblem

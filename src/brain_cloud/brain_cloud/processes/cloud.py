@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import zenoh
 from zenoh.handlers import Callback
 
+from brain_cloud import audit
 from brain_cloud.blobs.serving import Serving
 from brain_cloud.enrolment import admission, versions
 from brain_cloud.models.registry import Registry
@@ -130,7 +131,7 @@ class Cloud:
 
     def _joined(self, db: sqlite3.Connection, robot: str) -> None:
         self.desired.joined(db, robot)
-        events.write(db, robot, "", f"{robot} was taken in")
+        events.write(db, robot, f"{robot} was taken in")
         log.info("%s was taken in", robot)
         self._sender.serve(robot, down(robot), KEEPALIVE)
 
@@ -148,7 +149,7 @@ class Cloud:
     def _event(self, robot: str, text: str) -> None:
         try:
             with self.store.change() as db:
-                events.write(db, robot, "", text)
+                events.write(db, robot, text)
         except StoreProblem as problem:
             limited_log("event", f"an event is not written down: {problem}")
 
@@ -224,7 +225,7 @@ class Cloud:
             self._seconds.pop(robot, None)      # whoever is refused from now on comes again
         db.execute("DELETE FROM reported WHERE robot = ?", (robot,))
         self.desired.joined(db, robot)
-        events.write(db, robot, person, f"{robot} is taken in anew")
+        audit.write(db, robot, person, f"{robot} is taken in anew")
         return True
 
     def connected(self, robot: str) -> tuple[bool, float | None]:

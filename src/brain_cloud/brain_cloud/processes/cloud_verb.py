@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from brain_edge.processes.options import FOLDER, FleetSecure, Metrics
 from brain_runtime.command.options import become, fail
-from brain_wire.connect_errors import malformed
+from brain_wire.endpoints import malformed
 
 
 def cloud(listen: Annotated[list[str] | None, typer.Option(

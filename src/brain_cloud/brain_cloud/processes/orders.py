@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import zenoh
 
+from brain_cloud import audit
 from brain_cloud.enrolment import versions
 from brain_cloud.jobs.runner import Runner
 from brain_cloud.jobs.served import serve
 from brain_cloud.processes import model_orders
 from brain_cloud.processes.cloud import SILENT, Cloud
 from brain_cloud.state import device_orders
-from brain_edge import audit
 from brain_edge.blobs.store import BlobProblem
 from brain_edge.messages import history
 from brain_edge.messages.answering import answer
@@ -25,7 +25,6 @@ from brain_edge.messages.outbox import OutboxFull
 from brain_edge.messages.rate_limit import Bucket
 from brain_edge.processes.settings import ANSWER, software
 from brain_edge.schema import FormProblem, check, read_json
-from brain_edge.state import events
 from brain_edge.state.kinds import EFFECTIVE
 from brain_edge.state.manifests import MOST, Resource, resource
 from brain_edge.store import StoreProblem
@@ -121,7 +120,7 @@ class Orders:
         self._refusals.take(1.0)
         try:
             with self._cloud.store.change() as db:
-                events.write(db, "", person, f"was refused `{order['do']}`: {why}", what={
+                audit.write(db, "", person, f"was refused `{order['do']}`: {why}", what={
                     "do": order["do"], "refused": True})
         except StoreProblem as problem:
             limited_log("refused", f"a refused order is not written down: {problem}")
@@ -181,7 +180,7 @@ class Orders:
             known = db.execute("SELECT 1 FROM peers WHERE name = ? AND epoch IS NOT NULL", (robot,)).fetchone()
             why = None if known is None else versions.cannot(robot, versions.of(db, robot), one.kind, one.spec)
             if why is not None:
-                events.write(db, robot, person, f"{one.kind} {one.name}: {why}")
+                audit.write(db, robot, person, f"{one.kind} {one.name}: {why}")
                 found.append(why)
         return found
 
@@ -253,7 +252,7 @@ class Orders:
         if asked["ask"] in ("apply", "delete"):     # both run, or end, what a person has chosen
             named = [f"{one['kind']} {one['metadata']['name']}" for one in asked.get("manifests", ())]
             with self._cloud.store.change() as db:
-                events.write(db, "", person, f"{asked['ask']} of jobs: {', '.join(named)}", what={
+                audit.write(db, "", person, f"{asked['ask']} of jobs: {', '.join(named)}", what={
                     "do": f"jobs {asked['ask']}", "jobs": named})
         return answer
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from brain_cloud import audit
 from brain_cloud.enrolment.authority import DAYS
 from brain_cloud.enrolment.server import DoorProblem
 from brain_cloud.enrolment.service import Belonging, authority_of, opened
@@ -21,7 +22,6 @@ from brain_cloud.processes.cloud import Cloud
 from brain_cloud.processes.fleet_workers import FleetWorkers
 from brain_cloud.processes.orders import Orders
 from brain_cloud.router_reload import routing
-from brain_edge import audit
 from brain_edge.messages.outbox import Limits
 from brain_edge.processes.settings import PORT, software
 from brain_edge.store import Store, StoreProblem
@@ -34,7 +34,8 @@ from brain_security.signing import SigningProblem
 from brain_security.signing import authority_of as signing_authority
 from brain_wire import SessionProblem, safe_text
 from brain_wire.logs import survive_full_disk
-from brain_wire.router import RouterProblem, RouterRuns, loopback_endpoints
+from brain_wire.endpoints import loopback_endpoints
+from brain_wire.router import RouterProblem, RouterRuns
 
 log = logging.getLogger("brain.cloud")
 

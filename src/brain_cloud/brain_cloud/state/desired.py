@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 from typing import Any, Iterable, Mapping
 
+from brain_cloud import audit
 from brain_cloud.enrolment import versions
 from brain_edge.enrolment.versions import FORM, KNOWS
 from brain_edge.messages.inbox import Message, Refused
@@ -54,8 +55,8 @@ class Desired:
                    if self._set(db, robot, resource.kind, resource.name, resource.spec)]
         changed += [robot for robot in sorted(had - wanted) if self._delete(db, robot, resource.kind, resource.name)]
         if changed:
-            events.write(db, "", person, f"ordered {resource.kind} {resource.name} for {', '.join(changed)}",
-                         what={"do": "apply", "kind": resource.kind, "name": resource.name, "spec": resource.spec})
+            audit.write(db, "", person, f"ordered {resource.kind} {resource.name} for {', '.join(changed)}",
+                        what={"do": "apply", "kind": resource.kind, "name": resource.name, "spec": resource.spec})
         return changed
 
     def delete(self, db: sqlite3.Connection, kind: str, name: str, person: str) -> list[str] | None:
@@ -66,8 +67,8 @@ class Desired:
             "SELECT robot FROM desired WHERE kind = ? AND name = ? ORDER BY robot", (kind, name)).fetchall()]
         for robot in robots:
             self._delete(db, robot, kind, name)
-        events.write(db, "", person, f"took {kind} {name} back" + (f" from {', '.join(robots)}" if robots else ""),
-                     what={"do": "delete", "kind": kind, "name": name})
+        audit.write(db, "", person, f"took {kind} {name} back" + (f" from {', '.join(robots)}" if robots else ""),
+                    what={"do": "delete", "kind": kind, "name": name})
         return robots
 
     def joined(self, db: sqlite3.Connection, robot: str) -> None:
@@ -150,7 +151,7 @@ def hear(db: sqlite3.Connection, message: Message) -> None:
                        (message.peer, body["kind"], body["name"], body["version"], json.dumps(body["status"])))
         elif message.kind == "event":
             check(message.body, EVENT)
-            events.write(db, message.peer, "", message.body["text"], message.body["at"])
+            events.write(db, message.peer, message.body["text"], message.body["at"])
         elif message.kind == "goal":
             check(message.body, GOAL)
             _goal_ended(db, message.peer, message.body)

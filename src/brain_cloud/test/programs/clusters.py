@@ -125,8 +125,9 @@ class Cluster:
         """What a node writes of a worker that has ended well."""
         self.make(POD, {"metadata": {"name": f"{job}-abcde", "labels": {
             "batch.kubernetes.io/job-name": job, **owner_labels(kind, job.rpartition(f"-{step}")[0], step)}},
-            "spec": {}, "status": {"containerStatuses": [{"name": "worker", "state": {"terminated": {
-                "exitCode": 0, "message": message}}}]}})
+            "spec": {"containers": [{"name": "worker", "image": "any"}]}, "status": {"containerStatuses": [{
+                "name": "worker", "ready": False, "restartCount": 0, "image": "any", "imageID": "", "state": {
+                    "terminated": {"exitCode": 0, "message": message}}}]}})
 
     def delete(self, kind: Kind, name: str, space: str = "default") -> None:
         one = self.get(kind, name, space)

@@ -16,6 +16,10 @@ class Invalid(ValueError):
     """An object is not as its schema asks; names the field."""
 
 
+class Untyped(Invalid):
+    """An object cannot be taken for one of its kind: an unknown field, another type, a name twice in a list."""
+
+
 class Schemas:
     """Schemas that refer to each other by number."""
 
@@ -38,12 +42,12 @@ class Schemas:
         schema = self.whole(schema)
         if schema.get("x-kubernetes-int-or-string"):
             if isinstance(value, bool) or not isinstance(value, (int, str)):
-                raise Invalid(f"{place}: {value!r} is neither a number nor text")
+                raise Untyped(f"{place}: {value!r} is neither a number nor text")
         elif "type" in schema:
             if value is None and schema.get("nullable"):
                 return value
             if not isinstance(value, TYPES[schema["type"]]) or schema["type"] != "boolean" and isinstance(value, bool):
-                raise Invalid(f"{place}: {value!r} is no {schema['type']}")
+                raise Untyped(f"{place}: {value!r} is no {schema['type']}")
         if "enum" in schema and value not in schema["enum"]:
             raise Invalid(f"{place}: {value!r} is none of {schema['enum']}")
         if isinstance(value, str):
@@ -57,15 +61,21 @@ class Schemas:
         elif isinstance(value, list):
             if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
                 raise Invalid(f"{place}: it has {len(value)} elements")
-            return [self.check(one, schema["items"], f"{place}[{number}]") for number, one in enumerate(value)]
+            found = [self.check(one, schema["items"], f"{place}[{number}]") for number, one in enumerate(value)]
+            if keys := schema.get("x-kubernetes-list-map-keys"):
+                names = [tuple(one.get(key) for key in keys) for one in found]
+                if len({*names}) < len(names):
+                    raise Untyped(f"{place}: duplicate entries for a key of {names}")
+            return found
         elif isinstance(value, dict):
             return self._object(value, schema, place)
         return value
 
     def _object(self, value: dict[str, Any], schema: Any, place: str) -> dict[str, Any]:
         known, more = schema.get("properties", {}), schema.get("additionalProperties")
+        # of an object's own metadata all is known; those of templates within have what their schema names
         free = schema.get("x-kubernetes-preserve-unknown-fields") or not known and more is None and (
-            place.endswith("metadata"))
+            place.count(".") == 1 and place.endswith(".metadata"))
         found = {name: copy.deepcopy(self.whole(inner)["default"]) for name, inner in known.items()
                  if "default" in self.whole(inner) and name not in value}
         for name, one in value.items():
@@ -76,7 +86,7 @@ class Schemas:
             elif free or more is True:
                 found[name] = one
             else:
-                raise Invalid(f"{place}.{name}: no such field")
+                raise Untyped(f"{place}.{name}: no such field")
         lacking = [name for name in schema.get("required", ()) if name not in found]
         if lacking:
             raise Invalid(f"{place}.{lacking[0]}: it is required")

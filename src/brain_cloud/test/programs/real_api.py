@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real kube-apiserver over a real etcd, for tests, where a developer has their programs; no other part of a cluster.
+"""A real kube-apiserver over a real etcd, for tests, where a developer has their programs; no nodes.
 
 They are looked for as controller-runtime's envtest does: ``TEST_ASSET_KUBE_APISERVER`` and ``TEST_ASSET_ETCD`` name
-them, or ``KUBEBUILDER_ASSETS`` the folder of both; else they are those on PATH.
+them, or ``KUBEBUILDER_ASSETS`` the folder of both; else they are those on PATH. So is a kube-controller-manager, with
+which Kubernetes' own controllers run, and which envtest has not.
 """
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from brain_wire.router import free_port
 
 PATIENCE = 120.0    # s; only ends a hang
 ASSETS = {"etcd": "TEST_ASSET_ETCD", "kube-apiserver": "TEST_ASSET_KUBE_APISERVER"}
+CONTROLLERS = "kube-controller-manager"
 ACCOUNT = "system:serviceaccount:brain-fleet:brain-operator"
 CORE = {one.kind: one for one in (
     Kind("", "v1", "namespaces", "Namespace", False), Kind("", "v1", "serviceaccounts", "ServiceAccount"),
@@ -39,7 +41,7 @@ def programs() -> dict[str, str]:
     """Paths of the programs that are there, by their names."""
     folder = os.environ.get("KUBEBUILDER_ASSETS")
     found = {name: os.environ.get(variable) or shutil.which(name, path=folder) or shutil.which(name)
-             for name, variable in ASSETS.items()}
+             for name, variable in {**ASSETS, CONTROLLERS: "TEST_ASSET_KUBE_CONTROLLER_MANAGER"}.items()}
     return {name: path for name, path in found.items() if path}
 
 
@@ -87,17 +89,39 @@ class RealApi:
                   f"--initial-advertise-peer-urls=http://127.0.0.1:{peers}",
                   f"--initial-cluster=default=http://127.0.0.1:{peers}")
         self._until("etcd", f"http://127.0.0.1:{etcd}/health")
-        self._run("kube-apiserver", paths["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{etcd}",
-                  f"--cert-dir={keys}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-                  f"--secure-port={self._port}", "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
-                  f"--token-auth-file={keys / 'tokens.csv'}",
-                  f"--service-account-issuer=https://127.0.0.1:{self._port}",
-                  f"--service-account-key-file={keys / 'accounts.pem'}",
-                  f"--service-account-signing-key-file={keys / 'accounts.pem'}",
-                  # that of service accounts waits for a controller, which is not here
-                  "--disable-admission-plugins=ServiceAccount",
-                  "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+        self._serve(paths["kube-apiserver"], f"--etcd-servers=http://127.0.0.1:{etcd}",
+                    f"--cert-dir={keys}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+                    f"--secure-port={self._port}", "--service-cluster-ip-range=10.0.0.0/24",
+                    "--authorization-mode=RBAC", f"--token-auth-file={keys / 'tokens.csv'}",
+                    f"--service-account-issuer=https://127.0.0.1:{self._port}",
+                    f"--service-account-key-file={keys / 'accounts.pem'}",
+                    f"--service-account-signing-key-file={keys / 'accounts.pem'}",
+                    # that of service accounts waits for a controller, which is not here
+                    "--disable-admission-plugins=ServiceAccount",
+                    "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+
+    def _serve(self, *words: str) -> None:
+        self._run("kube-apiserver", *words)
         self._until("kube-apiserver", f"https://127.0.0.1:{self._port}/readyz")
+
+    def restart(self, away: float) -> None:
+        """Kills the server, and starts it again over the same database.
+
+        Args:
+            away: s between the two.
+        """
+        server = self._running.pop()
+        server.kill()
+        server.wait()
+        time.sleep(away)
+        self._serve(*server.args)
+
+    def control(self) -> None:
+        """Starts those of Kubernetes' own controllers that run and collect what the operator makes."""
+        wanted = ("job", "deployment", "replicaset", "garbage-collector", "namespace")
+        self._run(CONTROLLERS, programs()[CONTROLLERS], f"--kubeconfig={self.kubeconfig(self._folder / 'own', ADMIN)}",
+                  "--leader-elect=false", "--secure-port=0",
+                  f"--controllers={','.join(f'{name}-controller' for name in wanted)}")
 
     def _run(self, name: str, *words: str) -> None:
         with (self._folder / f"{name}.log").open("ab") as log:
@@ -120,12 +144,17 @@ class RealApi:
                 assert self._running[-1].poll() is None and time.monotonic() < end, self._said(name)
                 time.sleep(0.1)
 
-    def kubeconfig(self, file: Path, token: str = OPERATOR) -> Path:
-        """A file by which the server is reached; its own certificate, of this machine alone, is not checked."""
+    def kubeconfig(self, file: Path, token: str = OPERATOR, checked: bool = True) -> Path:
+        """A file by which the server is reached.
+
+        Args:
+            checked: whether the certificate that it has made itself is.
+        """
+        trust = {"certificate-authority": str(self._folder / "keys" / "apiserver.crt")} if checked else {
+            "insecure-skip-tls-verify": True}
         file.write_text(yaml.safe_dump({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": f"https://127.0.0.1:{self._port}",
-                                                      "insecure-skip-tls-verify": True}}],
+            "clusters": [{"name": "test", "cluster": {"server": f"https://127.0.0.1:{self._port}", **trust}}],
             "users": [{"name": "test", "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}]}))
         return file

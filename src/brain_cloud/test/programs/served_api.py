@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+from openapi import Untyped
 from served_rights import Asked, Rights
 from served_store import Refusal, Served, Store
 
@@ -36,6 +37,7 @@ class ServedApi:
         self.watched = 0                    # watches that were ever begun
         self.tokens = {ADMIN, OPERATOR}
         self.page = 0                       # objects in an answer; 0: all
+        self.slow = 0.0                     # s until an answer
         api = self
 
         class Handler(_Handler):
@@ -85,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         data = self.rfile.read(length)
+        time.sleep(self.served.slow)
         try:
             parts = urlsplit(self.path)
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -179,8 +182,14 @@ class _Handler(BaseHTTPRequestHandler):
         if verb == "create":
             return store.create(kind, namespace, body)
         if verb == "patch":
-            return store.patch(kind, namespace, name, sub, self.headers.get("Content-Type", ""), body,
-                               query.get("fieldManager", ""))
+            form = self.headers.get("Content-Type", "")
+            try:
+                return store.patch(kind, namespace, name, sub, form, body, query.get("fieldManager", ""))
+            except Refusal as refusal:
+                if "apply-patch" in form and isinstance(refusal.__cause__, Untyped):    # as a real server puts it
+                    raise Refusal(500, "", f"failed to create typed patch object ({namespace}/{name}; Kind="
+                                           f"{kind.kind}): {refusal}") from None
+                raise
         if verb == "delete":
             return store.delete(kind, namespace, name, {**body, **query})
         if verb == "watch":

@@ -136,7 +136,7 @@ class Store:
             if kind.kind == "Deployment":
                 one["spec"]["template"] = self.schemas.check(one["spec"]["template"], self.pods, "Deployment.template")
         except Invalid as problem:
-            raise Refusal(422, "Invalid", str(problem)) from None
+            raise Refusal(422, "Invalid", str(problem)) from problem
         return one
 
     def patch(self, kind: Served, namespace: str, name: str, sub: str, form: str, body: Any, manager: str

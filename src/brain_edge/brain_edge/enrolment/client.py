@@ -16,7 +16,7 @@ from brain_edge.enrolment.names import FORMAT, NO_CHECK_TIME, PATIENCE
 from brain_edge.enrolment.tokens import Token
 from brain_edge.schema import FormProblem, check, read_json
 from brain_security.certificates import CertificateError, Pair, fingerprint
-from brain_wire.connect_errors import address
+from brain_wire.endpoints import address
 from brain_wire.safe_text import quoted
 
 LONGEST = 64 * 1024     # bytes of an answer

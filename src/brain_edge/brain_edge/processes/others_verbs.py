@@ -19,8 +19,8 @@ from brain_wire.moved_modules import without_gone
 GROUP = "brain.fleet.commands"
 # by verb the package that has it, for who has not installed that
 KNOWN = {"collect": "brain_training", "demo": "brain_training", "incremental": "brain_training",
-         **dict.fromkeys(("accept", "apply", "clips", "costs", "delete", "enroll", "jobs", "learning", "logs", "models",
-                          "monitoring", "plan", "revoke", "rollback", "rollout"), "brain_cloud")}
+         **dict.fromkeys(("accept", "apply", "audit", "clips", "costs", "delete", "enroll", "jobs", "learn", "learning",
+                          "logs", "models", "monitoring", "plan", "revoke", "rollback", "rollout"), "brain_cloud")}
 
 
 class FleetVerbs(TyperGroup):

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from brain_edge.enrolment.owner_verbs import consent, upload
-from brain_edge.processes.audit_verb import audit
-from brain_edge.processes.learn_verb import learn
 from brain_edge.processes.options import CloudAt, FleetSecure, Watch
 from brain_edge.processes.others_verbs import FleetVerbs
 from brain_edge.processes.second_verb import second
@@ -63,5 +61,5 @@ def devices(robot: Annotated[str | None, typer.Argument(help="Those of this robo
     with_cloud(cloud, secure, work)
 
 
-for verb in (learn, second, consent, upload, audit):
+for verb in (second, consent, upload):
     app.command()(verb)

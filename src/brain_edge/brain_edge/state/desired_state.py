@@ -155,7 +155,7 @@ class DesiredState:
 
     def event_within(self, db: sqlite3.Connection, text: str) -> None:
         """The same, within a transaction."""
-        events.write(db, self._robot, "", text)
+        events.write(db, self._robot, text)
         try:
             self._outbox.put(db, CLOUD, EVENTS, "event", {"at": events.now(), "text": text[:1000]}, lives=EVENT_LIFE)
         except OutboxFull:

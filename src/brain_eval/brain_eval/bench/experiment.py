@@ -69,7 +69,8 @@ class Experiment:
             another way has a parameter ``quick``.
         cpu: the processor's name stands first in the figures.
         picture: file that :meth:`draw` makes in the folder of ``--picture``; empty: nothing is drawn.
-        refused: exit status where an error of these ends it.
+        problems: errors that are no mistake of the code, beside :class:`Problem` and those of :func:`brain_problems`.
+        refused: exit status where one of these ends it.
         status: shows for a moment what is done; of the runner.
         log: tells a line of how it goes; of the runner.
     """
@@ -77,6 +78,7 @@ class Experiment:
     quick: Mapping[str, Any] = {}
     cpu = False
     picture = ""
+    problems: tuple[type[Exception], ...] = ()
     refused = 1
 
     def __init__(self) -> None:
@@ -86,10 +88,6 @@ class Experiment:
     def measure(self, **options: Any) -> Any:
         """Takes the figures; returns plain values, as JSON has them."""
         raise NotImplementedError
-
-    def problems(self) -> tuple[type[Exception], ...]:
-        """More errors that are no mistake of the code, beside :class:`Problem` and those of :func:`brain_problems`."""
-        return ()
 
     def figures(self, found: Any) -> Any:
         """Returns what ``--json`` tells and ``--save`` keeps of what was measured."""

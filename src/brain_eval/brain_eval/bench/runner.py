@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Callable
 
@@ -13,11 +15,28 @@ import typer
 from brain_eval.bench.experiment import Experiment, Problem, Quick, brain_problems
 from brain_eval.bench.rows import Table
 from brain_eval import saved
-from brain_runtime.command.options import Json, check_drawing, fail, tell, tell_json, use_no_security
+from brain_runtime.command.lacking import lacks
+from brain_runtime.command.options import Json, fail, tell, tell_json
 
 WIDE = 120      # characters of a table, where there is no terminal
 Picture = Annotated[Path | None, typer.Option("--picture", "--pictures", metavar="FOLDER",
                                               help="Draw what is measured into this folder.")]
+
+
+def check_drawing(folder: Path | None) -> None:
+    """Ends the command, before long work begins, where no picture could be drawn into a folder, which is made.
+
+    Args:
+        folder: None: no picture is asked for.
+    """
+    if folder is None:
+        return
+    if find_spec("matplotlib") is None:
+        fail(lacks("matplotlib"), 2)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"cannot write to {folder}: {error.strerror}; name another folder", 2)
 
 
 def command(name: str, kind: type[Experiment]) -> Callable[..., None]:
@@ -66,7 +85,7 @@ def _measured(experiment: Experiment, options: dict[str, Any]) -> Any:
     """Runs an experiment, with a line of what it does on standard error; its problems end the command."""
     from brain_runtime.command.terminal import Terminal
 
-    use_no_security()       # it has routers of its own, which nobody else reaches
+    os.environ.pop("BRAIN_SECURITY", None)      # it has routers of its own, which nobody else reaches
     console = Terminal(stderr=True)
     experiment.log = console.tell
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -78,7 +97,7 @@ def _measured(experiment: Experiment, options: dict[str, Any]) -> Any:
         except typer.Exit:      # which has told why
             raise
         except Exception as error:
-            if not isinstance(error, (Problem, *brain_problems(), *experiment.problems())):
+            if not isinstance(error, (Problem, *brain_problems(), *experiment.problems)):
                 raise
             why, status = str(error), experiment.refused
         finally:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``brain bench``: the measurements that are installed, and behind them those in ``experiments/`` of a checkout.
 
-An experiment is imported when it is called, or its help is shown.
+An experiment is imported when it is called, or its own help is shown.
 """
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,8 +47,23 @@ def load(name: str) -> Any:
     return getattr(importlib.import_module(module), kind)
 
 
+def about(name: str) -> str:
+    """The first sentence of what an experiment is, read from its source: what it imports takes seconds."""
+    module, _, kind = known()[name].partition(":")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None, f"{module} is there"
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind)
+    return (ast.get_docstring(found) or "").partition("\n")[0]
+
+
 class Experiments(TyperGroup):
     """The group of all experiments."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Lists all experiments with what each is."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about(name)) for name in self.list_commands(ctx)])
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all experiments, those that are installed first."""

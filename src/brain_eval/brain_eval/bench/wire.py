@@ -22,6 +22,7 @@ import typer
 from brain_eval.bench.experiment import Experiment, Problem
 from brain_eval.bench.rows import Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
+from brain_runtime.contract.declared import named
 from brain_wire import messages
 from brain_wire.temporary_folder import TemporaryFolder
 
@@ -339,8 +340,14 @@ class Wire(Experiment):
         return all(c.more <= c.allowed for c in found)
 
 
-def main(endpoint: str, credentials: str = "") -> None:
-    """Echoes bare messages at ``endpoint`` until it is ended, with a file of credentials or without any."""
+def main(endpoint: str, credentials: str = "", end: str = "brain_eval.bench.wire:BareEcho") -> None:
+    """Is the other end of bare messages at ``endpoint`` until it is ended.
+
+    Args:
+        endpoint: of a router.
+        credentials: a file of them; empty: none.
+        end: class of the end, as ``package.module:Class``.
+    """
     import os
     import signal
 
@@ -351,9 +358,9 @@ def main(endpoint: str, credentials: str = "") -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with open_session(endpoint, patience=READY) as session:
-        echo = BareEcho(session.zenoh)
+        kept = named(end, "the end")(session.zenoh)
         stop.wait()
-        del echo
+        del kept
 
 
 if __name__ == "__main__":

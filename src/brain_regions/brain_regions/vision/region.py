@@ -2,6 +2,7 @@
 """Vision as a region: pictures in, objects and spikes out. Membrane potentials carry from picture to picture."""
 from __future__ import annotations
 
+import importlib
 import logging
 import math
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SPLIT = "brain_collectives.split_vision"    # what spreads the network over processes
 MICRO_STEP = 0.005          # s; the network's h
 MOST_STEPS = 10             # micro-steps in one call
 FRESH = 0.5                 # s, age of odometry that tells how the robot moves
@@ -62,7 +64,7 @@ class Vision(Trained, Lesionable):
                  "conventional": "brain_eval.baselines.color_vision:ColorVision"}
     ablations = {"silent": {"silent": True}, "confused": "brain_eval.baselines.confused_vision:ConfusedVision",
                  "late": "brain_eval.baselines.late_vision:LateVision"}
-    split = Split("brain_regions.vision.split:serve", most=16)      # columns that the narrowest layer has
+    split = Split(f"{SPLIT}:serve", most=16)    # columns that the narrowest layer has
     task = "brain_training.vision:VisionTask"
     pictures = (Picture("brain_eval.panels:picture"),)
 
@@ -109,8 +111,7 @@ class Vision(Trained, Lesionable):
 
     def _split(self, network, whole, source):
         """The network spread over this region's processes, once that was found to answer what the whole one does."""
-        from brain_regions.vision import split
-
+        split = importlib.import_module(SPLIT)
         if self.parameters.device != "cpu":
             raise ParameterError(f"parameter device of {self.name} is {self.parameters.device}, but a network that is "
                                  f"spread over processes computes on cpu alone; set it to cpu, or take `shards` away")

@@ -59,11 +59,6 @@ def use_security(secure: Path | None) -> None:
         os.environ["BRAIN_SECURITY"] = str(secure.expanduser().absolute())
 
 
-def use_no_security() -> None:
-    """For what measures with a router of its own, which nobody else reaches."""
-    os.environ.pop("BRAIN_SECURITY", None)
-
-
 def check_writable(path: Path | None) -> None:
     """Ends the command, before long work begins, where its result could not be written; None and ``-`` are no files."""
     if path is None or str(path) == "-":
@@ -94,26 +89,6 @@ def check_folder(path: Path | None, option: str) -> None:
             return
     except OSError as error:
         fail(f"cannot use {path} for {option}: {error.strerror or error}; name a folder that can be written", 2)
-
-
-def check_drawing(folder: Path | None) -> None:
-    """Ends the command, before long work begins, where no picture could be drawn into a folder, which is made.
-
-    Args:
-        folder: None: no picture is asked for.
-    """
-    from importlib.util import find_spec
-
-    from brain_runtime.command.lacking import lacks
-
-    if folder is None:
-        return
-    if find_spec("matplotlib") is None:
-        fail(lacks("matplotlib"), 2)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"cannot write to {folder}: {error.strerror}; name another folder", 2)
 
 
 def tell(text: str, color: str | None = None, *, err: bool = False) -> None:

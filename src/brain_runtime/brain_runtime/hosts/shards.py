@@ -177,9 +177,10 @@ def _how(status: int) -> str:
 
 @functools.cache
 def code_hash(work: str) -> str:
-    """Hash of the source of the hosts' packages and of the one with ``work``, as it is when it is first asked for."""
+    """Hash of the source of the hosts' and regions' packages and of that of ``work``, when it is first asked for."""
     found = hashlib.sha256()
-    for package in sorted({"brain_collectives", "brain_runtime", work.partition(":")[0].partition(".")[0]}):
+    for package in sorted({"brain_collectives", "brain_regions", "brain_runtime",
+                           work.partition(":")[0].partition(".")[0]}):
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
             for file in sorted(Path(folder).rglob("*.py")):

@@ -25,8 +25,8 @@ from brain_runtime.supervision.supervisor import Heartbeats, Link, Supervisor, T
 from brain_wire import Node, NoRouter, Session, Watch, open_session, private
 from brain_wire.credentials import OPERATOR, place
 from brain_wire.observers import guarded
-from brain_wire.connect_errors import address
-from brain_wire.router import is_router, loopback_endpoints
+from brain_wire.endpoints import address, loopback_endpoints
+from brain_wire.router import is_router
 from brain_wire.session import DEFAULT_ROUTER, ROUTER_VARIABLE, Elsewhere
 from brain_wire.wakeup import Flag
 

@@ -50,7 +50,7 @@ class DrivingLearner:
 
     def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
-        """See :class:`brain_edge.federated.learner.Learner`.
+        """See :class:`brain_cloud.federated.learner.Learner`.
 
         Beside what training tells: ``f1`` in held-out rooms of the weights that it was given; ``own`` and ``had``, F1
         on what the robot has kept back with these and with those that it had; ``taken``, 1 where it took them.

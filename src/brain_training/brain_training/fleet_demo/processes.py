@@ -70,7 +70,7 @@ class Robot:
 
     def learn(self) -> None:
         """Starts ``brain fleet learn``."""
-        self._start(LEARN, "brain_edge.processes.run_learn", "--learner", "driving", "--data", str(self.folder),
+        self._start(LEARN, "brain_cloud.processes.run_learn", "--learner", "driving", "--data", str(self.folder),
                     "--labels", TEACHER, "--seed", str(self.given.number), "--name", self.name, "--cloud", self._cloud)
 
     def die(self) -> None:

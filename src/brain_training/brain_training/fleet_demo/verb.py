@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from brain_runtime.command.options import Json, check_drawing, check_folder, fail, tell, tell_json
+from brain_eval.bench.runner import check_drawing
+from brain_runtime.command.options import Json, check_folder, fail, tell, tell_json
 
 PICTURE, SUMMARY = "fleet.png", "fleet.json"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Spikes forward and gradients backward between the processes that share a layer's columns.
 
-Each process (rank) computes the spikes of its own columns, see :mod:`brain_regions.columns`, whose parts and whose
+Each process (rank) computes the spikes of its own columns, see :mod:`brain_collectives.columns`, whose parts and whose
 packing are used here. What goes over the wire:
 
 ===========================  ==============================================  ==========================================
@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from brain_regions.columns import packed, packed_size, parts, unpacked
+from brain_collectives.columns import packed, packed_size, parts, unpacked
 
 
 class Gathering:

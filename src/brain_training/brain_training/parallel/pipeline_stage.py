@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.distributed.pipelining import PipelineStage
 
 from brain_collectives.torch_private import RecvInfo, check_overridden
-from brain_regions.columns import packed, packed_size, unpacked
+from brain_collectives.columns import packed, packed_size, unpacked
 from brain_training.parallel.chain import Kind, Stage
 from brain_training.parallel.posts import Posts
 

@@ -57,7 +57,7 @@ def server(listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where 
     from brain_training.parameter_server.server import serve
     from brain_training.parameter_server.shard import Shard
     from brain_wire.credentials import CredentialsProblem
-    from brain_wire.connect_errors import LOOPBACK
+    from brain_wire.endpoints import LOOPBACK
 
     import torch
 

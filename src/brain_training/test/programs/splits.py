@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from networks_here import made, network
 
-from brain_regions.columns import same_bits
+from brain_collectives.columns import same_bits
 from brain_training.motor import MotorTask
 from brain_training.parallel import tensor
 from brain_training.parallel.tensor_trainer import TensorTrainer

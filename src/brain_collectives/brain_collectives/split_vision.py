@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network of vision spread over processes by columns; it answers what :class:`.looking.Looking` does, to the bit.
+"""The network of vision spread over processes by columns.
+
+It answers what :class:`brain_regions.vision.looking.Looking` does, to the bit.
 
 Shard 0 is the region's process. It has the lesions, the counts and the readout, and tells the others of each picture
 (:func:`serve` is what they run). Membranes stay where their neurons are: the state that a step returns has them by
@@ -16,8 +18,8 @@ from typing import Any, Mapping
 import numpy as np
 import torch
 
-from brain_regions.column_widths import agree, found_by_trying, widths
-from brain_regions.columns import Columns, Exchange, Layer, packed, parts, same_bits, unpacked
+from brain_collectives.column_widths import agree, found_by_trying, widths
+from brain_collectives.columns import Columns, Exchange, Layer, packed, parts, same_bits, unpacked
 from brain_regions.lesions import Lesion
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.looking import Looked, Looking, current
@@ -189,7 +191,7 @@ class SplitLooking(Looking):
 
     def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
              lesions: Mapping[str, Lesion] = {}) -> Looked:
-        """As :meth:`.looking.Looking.look`; raises what the exchange raises, too."""
+        """As :meth:`brain_regions.vision.looking.Looking.look`; raises what the exchange raises, too."""
         if steps:
             names = [f"v_{layer.name}" for layer in self.layers]
             held = self._kept is not None and all(

@@ -13,25 +13,15 @@ import json
 import sqlite3
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
+from brain_edge.migrations import AUDIT_CUT
+from brain_edge.state import events
+
 KEPT = 20_000           # entries
 WHAT = 4000             # bytes of what an order says, as JSON; of a longer one its hash is kept
 CERTIFICATE, UNPROVEN = "certificate", "none"
 COLUMNS = ("number", "at", "robot", "person", "proof", "text", "what", "hash")
-_HEAD, _CUT, _PROOF = "audit_head", "audit_cut", "audit_proof"
+_HEAD, _PROOF = "audit_head", "audit_proof"
 _NOTHING: dict[str, Any] = {"entries": 0, "number": 0, "hash": ""}
-
-TABLES = (
-    # of an event that a person ordered: how it is known who that was, what the order says, and its place in the chain
-    "ALTER TABLE events ADD COLUMN proof TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE events ADD COLUMN what TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE events ADD COLUMN hash TEXT",
-    # By mistake nobody changes an entry, nor takes out one that is not to be let go of.
-    "CREATE TRIGGER audit_stays BEFORE UPDATE ON events WHEN old.hash IS NOT NULL BEGIN SELECT RAISE(ABORT, 'an entry "
-    "of the audit log is never changed'); END",
-    "CREATE TRIGGER audit_remains BEFORE DELETE ON events WHEN old.hash IS NOT NULL AND old.number > COALESCE((SELECT "
-    f"json_extract(value, '$.number') FROM about WHERE key = '{_CUT}'), 0) BEGIN SELECT RAISE(ABORT, 'only the oldest "
-    "entries of the audit log are let go of'); END",
-)
 Read = Callable[..., list[Any]]     # runs a query: of Store.read, or of a database that is read only
 
 
@@ -57,6 +47,19 @@ def set_proof(db: sqlite3.Connection, certificates: bool) -> None:
     db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (_PROOF, CERTIFICATE if certificates else UNPROVEN))
 
 
+def write(db: sqlite3.Connection, robot: str, person: str, text: str, what: Mapping[str, Any] | None = None) -> None:
+    """Writes an event down, within a transaction; what a person ordered becomes an entry.
+
+    Args:
+        robot: that it is about; empty: the cloud.
+        person: who ordered it; empty: nobody.
+        what: an order says.
+    """
+    number = events.write(db, robot, text, person=person)
+    if person:
+        enter(db, number, what)
+
+
 def enter(db: sqlite3.Connection, number: int, what: Mapping[str, Any] | None) -> None:
     """Makes an event an entry, in the transaction that writes it.
 
@@ -74,7 +77,10 @@ def enter(db: sqlite3.Connection, number: int, what: Mapping[str, Any] | None) -
     row = db.execute(f"SELECT {', '.join(COLUMNS[:-1])} FROM events WHERE number = ?", (number,)).fetchone()
     made = chained(head["hash"], row)
     db.execute("UPDATE events SET hash = ? WHERE number = ?", (made, number))
-    _note(db, _HEAD, {"entries": head["entries"] + 1, "number": number, "hash": made})
+    count = head["entries"] + 1
+    _note(db, _HEAD, {"entries": count, "number": number, "hash": made})
+    if count % 100 == 0:
+        rotate(db)
 
 
 def rotate(db: sqlite3.Connection) -> None:
@@ -83,9 +89,9 @@ def rotate(db: sqlite3.Connection) -> None:
                      (KEPT,)).fetchone()
     if row is None:
         return
-    before = _about(_reader(db), _CUT)
+    before = _about(_reader(db), AUDIT_CUT)
     (more,) = db.execute("SELECT COUNT(*) FROM events WHERE hash IS NOT NULL AND number <= ?", (row[0],)).fetchone()
-    _note(db, _CUT, {"entries": before["entries"] + more, "number": row[0], "hash": row[1]})
+    _note(db, AUDIT_CUT, {"entries": before["entries"] + more, "number": row[0], "hash": row[1]})
     db.execute("DELETE FROM events WHERE person != '' AND number <= ?", (row[0],))
 
 
@@ -104,7 +110,7 @@ def page(read: Read, after: int, most: int) -> dict[str, Any]:
     """
     rows = read(f"SELECT {', '.join(COLUMNS)} FROM events WHERE hash IS NOT NULL AND number > ? ORDER BY number "
                 "LIMIT ?", (after, most))
-    return {"entries": [dict(zip(COLUMNS, row)) for row in rows], "cut": _about(read, _CUT),
+    return {"entries": [dict(zip(COLUMNS, row)) for row in rows], "cut": _about(read, AUDIT_CUT),
             "head": _about(read, _HEAD)}
 
 

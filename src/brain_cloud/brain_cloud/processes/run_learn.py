@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that learns on a robot: ``python -m brain_edge.processes.run_learn``; ``brain fleet learn`` becomes it.
+"""The process that learns on a robot: ``python -m brain_cloud.processes.run_learn``; ``brain fleet learn`` becomes it.
 
 Status 0: ended in good order; 1: it cannot run, and says why.
 """
@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
-from brain_edge.federated.learner import Learner, LearnerProblem, make
-from brain_edge.federated.participant import Participant
+from brain_cloud.federated.learner import Learner, LearnerProblem, make
+from brain_cloud.federated.participant import Participant
 from brain_edge.processes.identity import begun, check_credentials, cloud_at, while_linked
 from brain_edge.processes.settings import software
 from brain_runtime.run.ending import leave

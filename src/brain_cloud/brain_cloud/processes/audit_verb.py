@@ -38,7 +38,7 @@ def audit(verify: Annotated[bool, typer.Option("--verify", help="Follow the chai
 
 
 def _page(reading: Any, after: int) -> dict[str, Any]:
-    from brain_edge import audit
+    from brain_cloud import audit
 
     with reading.moment():
         return audit.page(reading.rows, after, PAGE)
@@ -62,7 +62,7 @@ def _pages(ask: Any) -> Iterator[dict[str, Any]]:
 
 
 def _show(pages: Iterator[dict[str, Any]], check: bool, wanted: tuple[int, str] | None, as_json: bool) -> None:
-    from brain_edge import audit
+    from brain_cloud import audit
 
     try:
         if not check:

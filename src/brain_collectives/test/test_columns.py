@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions import column_widths, columns
+from brain_collectives import column_widths, columns, split_vision as split
 from brain_regions.lesions import parse
-from brain_regions.vision import Vision, split
+from brain_regions.vision import Vision
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import LAYERS, SpikingVision, sizes

@@ -53,5 +53,5 @@ def read(payload: bytes, schema: str) -> RoundMessage:
     if isinstance(head, dict) and isinstance(head.get("format"), int) and head["format"] != FORMAT:
         raise FormProblem(f"it is of format {head['format']}, and this software knows {FORMAT}; install the same "
                           f"version of the software on robots and cloud")
-    check(head, load_schema("brain_edge.federated", schema))
+    check(head, load_schema("brain_cloud.federated", schema))
     return RoundMessage(head, data, framed)

@@ -27,5 +27,5 @@ def learn(learner: Annotated[str, typer.Argument(help="What is learned, as visio
     It runs beside `brain edge`, at a low priority, and needs what the learner needs: for vision the package
     brain_training.
     """
-    become("brain_edge.processes.run_learn", learner=learner, name=name, labels=labels, seed=seed,
+    become("brain_cloud.processes.run_learn", learner=learner, name=name, labels=labels, seed=seed,
            folder=folder / name / learner, data=[Path(one) for one in data], cloud=cloud, secure=secure)

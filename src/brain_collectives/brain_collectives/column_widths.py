@@ -14,7 +14,7 @@ from typing import Sequence
 import numpy as np
 import torch
 
-from brain_regions.columns import Layer, charges, parts, same_bits, window
+from brain_collectives.columns import Layer, charges, parts, same_bits, window
 
 LEAST_BLOCK = 4     # columns that a kernel has at once, at least
 
