@@ -95,7 +95,7 @@ class Levelled:
         at, self.seen = self._at(self.azimuth)
         # blocks over which the picture is averaged, so that nothing between two pixels is lost
         steps = [float(np.nanmedian(np.abs(np.diff(at[..., k], axis=1 - k)))) for k in (1, 0)]
-        self._block = [max(1, round(step)) if math.isfinite(step) else 1 for step in steps]
+        self._block = [min(max(1, round(step)), 257) if math.isfinite(step) else 1 for step in steps]
         self._size = lens.rows // self._block[0], lens.columns // self._block[1]
         last = np.array(self._size) - 1
         place = np.clip(at[self.seen][:, ::-1] / self._block - 0.5, 0.0, last)
@@ -121,12 +121,15 @@ class Levelled:
             raise ValueError(f"a picture of {picture.shape[1]} x {picture.shape[0]} is not one of "
                              f"{self.lens.columns} x {self.lens.rows}, for which this map was made")
         (tall, wide), (rows, columns) = self._block, self._size
-        means = picture[:rows * tall, :columns * wide]
-        if tall > 1:
-            means = np.add.reduce(means.reshape(rows, tall, -1), 1, dtype=np.uint32)
-        if wide > 1:
-            means = np.add.reduce(means.reshape(rows, columns, wide, 3), 2, dtype=np.uint32)
-        flat = np.multiply(means.reshape(-1, 3), np.float32(1.0 / (tall * wide)), dtype=np.float32)
+        blocks = picture[:rows * tall, :columns * wide].reshape(rows, tall, -1)
+        sums = blocks[:, 0].astype(np.uint16)       # of up to 257 rows; whole rows at once, which is quick
+        for row in range(1, tall):
+            sums += blocks[:, row]
+        beside = sums.reshape(rows, columns, wide, 3)
+        means = beside[:, :, 0].astype(np.float32)
+        for column in range(1, wide):
+            means += beside[:, :, column]
+        flat = means.reshape(-1, 3) * np.float32(1.0 / (tall * wide))
         found = np.zeros((ROWS, COLUMNS, 3), np.float32)
         found[self.seen] = sum(flat.take(at, 0) * weight for at, weight in self._taps)
         return found
