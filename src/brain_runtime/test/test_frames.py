@@ -20,7 +20,8 @@ def tf(*transforms):
     return make("tf2_msgs/msg/TFMessage", transforms=[
         make("geometry_msgs/msg/TransformStamped", header=make("std_msgs/msg/Header", frame_id=parent),
              child_frame_id=child, transform=make(
-                 "geometry_msgs/msg/Transform", translation=make("geometry_msgs/msg/Vector3", x=at[0], y=at[1], z=at[2]),
+                 "geometry_msgs/msg/Transform",
+                 translation=make("geometry_msgs/msg/Vector3", x=at[0], y=at[1], z=at[2]),
                  rotation=make("geometry_msgs/msg/Quaternion", **dict(zip("xyzw", q)))))
         for parent, child, at, q in transforms])
 
@@ -60,7 +61,8 @@ def test_turned_and_rolled_cameras():
 def test_a_description_says_what_transforms_say():
     frames = Frames()
     frames.describe("""<robot name="w"><!-- made by hand --><link name="base_link"/>
-      <joint name="b" type="fixed"><parent link="base_footprint"/><child link="base_link"/><origin xyz="0 0 0.01"/></joint>
+      <joint name="b" type="fixed"><parent link="base_footprint"/><child link="base_link"/>
+        <origin xyz="0 0 0.01"/></joint>
       <joint name="c" type="fixed"><parent link="base_link"/><child link="camera_link"/>
         <origin xyz="0.076 0 0.093" rpy="0 0.2 0"/></joint>
       <joint name="o" type="fixed"><parent link="camera_link"/><child link="camera_rgb_optical_frame"/>

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rays cast at solids in a room, and the light on what they meet: without GL, the same picture on every machine.
 
-Solids are unit shapes, moved, turned and stretched, so each is met in its own frame. Light is ambient and of lamps, which
-throw shadows; surfaces have textures and are matt or glossy (Lambert; B. T. Phong: Illumination for Computer Generated
-Pictures, CACM 18, 1975).
+Solids are unit shapes, moved, turned and stretched, so each is met in its own frame. Light is ambient and of lamps,
+which throw shadows; surfaces have textures and are matt or glossy (Lambert; B. T. Phong: Illumination for Computer
+Generated Pictures, CACM 18, 1975).
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenery for vision to be trained in: rooms of all looks, things that have names, and clutter that has none.
 
-What robots vary is varied (J. Tobin et al.: Domain Randomization for Transferring Deep Neural Networks from Simulation to
-the Real World, IROS 2017): floors, walls, lamps, the things' sizes, colors and materials, and what stands about.
+What robots vary is varied (J. Tobin et al.: Domain Randomization for Transferring Deep Neural Networks from Simulation
+to the Real World, IROS 2017): floors, walls, lamps, the things' sizes, colors and materials, and what stands about.
 """
 from __future__ import annotations
 
@@ -182,10 +182,12 @@ class Builder:
             return
         shape = (BALL, BOX, CYLINDER, CONE)[kind] if kind < 4 else BALL
         if kind == 4:       # one color, and no shape that has a name
-            parts = [Solid(int(rng.integers(4)), (at[0] + rng.normal(0, 0.5) * half[0], at[1] + rng.normal(0, 0.5) * half[1],
-                           half[2] * rng.uniform(0.3, 1.0)), tuple(float(v * rng.uniform(0.3, 0.9)) for v in half),
-                           material, turn, float(rng.uniform(-1, 1)), number) for _ in range(int(rng.integers(2, 5)))]
-            self._solids += parts
+            for _ in range(int(rng.integers(2, 5))):
+                x, y = (at[k] + rng.normal(0, 0.5) * half[k] for k in (0, 1))
+                self._solids.append(Solid(
+                    int(rng.integers(4)), (x, y, half[2] * rng.uniform(0.3, 1.0)),
+                    tuple(float(v * rng.uniform(0.3, 0.9)) for v in half), material, turn, float(rng.uniform(-1, 1)),
+                    number))
         else:
             self._solids.append(Solid(shape, (*at, half[2]), half, material, turn, 0.0, number))
         self._things.append(Thing(color, kind, *at, float(radius)))
@@ -214,8 +216,8 @@ class Builder:
         rng, board, leg = self._rng, self._material(0.5), self._material(0.2, 0.2)
         x, y, z, thick = rng.uniform(0.2, 0.7), rng.uniform(0.2, 0.5), rng.uniform(0.35, 0.8), rng.uniform(0.01, 0.035)
         parts = [(BOX, (0, 0, z), (x, y, 0.02), board)]
-        parts += [(CYLINDER if rng.random() < 0.5 else BOX, (a * x * 0.9, b * y * 0.9, z / 2), (thick, thick, z / 2), leg)
-                  for a in (-1, 1) for b in (-1, 1)]
+        parts += [(CYLINDER if rng.random() < 0.5 else BOX, (a * x * 0.9, b * y * 0.9, z / 2), (thick, thick, z / 2),
+                   leg) for a in (-1, 1) for b in (-1, 1)]
         if rng.random() < 0.5:
             parts.append((BOX, (-x, 0, z + 0.25), (0.02, y, 0.25), board))
         self._stand(math.hypot(x, y), parts)
@@ -260,10 +262,12 @@ class Builder:
         """Something small and textured that is no thing: a shoe, a book, a plant."""
         rng = self._rng
         size = rng.uniform(0.04, 0.2)
-        parts = [(int(rng.integers(4)), (rng.normal(0, 0.4) * size, rng.normal(0, 0.4) * size, size * rng.uniform(0.3, 1.2)),
-                  tuple(float(v) for v in size * rng.uniform(0.2, 1.0, 3)),
-                  Material(self._material(0.7).rgb, int(rng.integers(self._textures)), float(size)),
-                  float(rng.uniform(-1, 1))) for _ in range(int(rng.integers(1, 5)))]
+        parts = []
+        for _ in range(int(rng.integers(1, 5))):
+            at = (rng.normal(0, 0.4) * size, rng.normal(0, 0.4) * size, size * rng.uniform(0.3, 1.2))
+            material = Material(self._material(0.7).rgb, int(rng.integers(self._textures)), float(size))
+            parts.append((int(rng.integers(4)), at, tuple(float(v) for v in size * rng.uniform(0.2, 1.0, 3)), material,
+                          float(rng.uniform(-1, 1))))
         self._stand(size, parts)
 
 

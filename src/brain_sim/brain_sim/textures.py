@@ -23,8 +23,8 @@ def _one(rng: np.random.Generator, size: int) -> np.ndarray:
     # between two colors that are near each other, now and then far
     hue, far = rng.random(), rng.random() < 0.3
     one = np.array(colorsys.hsv_to_rgb(hue, rng.uniform(0.0, 0.6 if far else 0.2), 1.0))
-    other = np.array(colorsys.hsv_to_rgb((hue + rng.uniform(-0.1, 0.1) + (0.5 if far and rng.random() < 0.3 else 0.0)) % 1.0,
-                                         rng.uniform(0.0, 0.6 if far else 0.2), 1.0))
+    beside = rng.uniform(-0.1, 0.1) + (0.5 if far and rng.random() < 0.3 else 0.0)
+    other = np.array(colorsys.hsv_to_rgb((hue + beside) % 1.0, rng.uniform(0.0, 0.6 if far else 0.2), 1.0))
     share = np.clip(0.5 + 0.35 * gray, 0.0, 1.0)[..., None]
     grain = rng.uniform(0.0, 0.08) * rng.standard_normal((size, size, 1))
     found = (one * share + other * (1 - share)) * (1.0 + contrast * gray[..., None] + grain)
@@ -73,7 +73,7 @@ def _tiles(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _planks(rng: np.random.Generator, size: int) -> np.ndarray:
-    x, y = _grid(size)
+    y = _grid(size)[1]
     m = int(rng.integers(2, 9))
     row = np.floor(y * m).astype(int)
     grain = noise(rng, size, 1.0, stretch=rng.uniform(4, 12)).T if rng.random() < 0.5 else noise(rng, size, 1.0, 0.2)

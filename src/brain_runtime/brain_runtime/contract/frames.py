@@ -106,7 +106,8 @@ class Frames:
             told = {} if origin is None else origin.attrib
             try:
                 at, (r, p, y) = (tuple(float(v) for v in told.get(key, "0 0 0").split()) for key in ("xyz", "rpy"))
-                x, _, _ = at
+                if len(at) != 3:
+                    raise ValueError
             except ValueError:
                 raise FrameError(f"joint {joint.get('name', '')!r:.60} of robot_description has an origin that is not "
                                  f"three numbers each") from None
