@@ -44,6 +44,10 @@ class FakeRobot:
         turning: rad/s at which it turns on the spot while nobody commands it.
         timeout: s after the last command after which its base stops; inf: it has none.
         backwards: it drives the wrong way.
+
+    Attributes:
+        commands: that its base heard: when (steady, s), m/s, rad/s.
+        longest: time between two turns of its loop (s), since somebody set it to 0: on a busy machine it may falter.
     """
 
     def __init__(self, session: Session, robot: Robot, domain: int, *, changes: Mapping[str, Iterable[Change]] = {},
@@ -52,7 +56,7 @@ class FakeRobot:
                  backwards: bool = False) -> None:
         self.node = Node(session, "fake_robot", domain=domain)
         self.robot, self.turning, self.timeout, self.backwards = robot, turning, timeout, backwards
-        self.commands: list[tuple[float, float, float]] = []    # when (steady, s), m/s, rad/s
+        self.commands: list[tuple[float, float, float]] = []
         self._changes = {topic: list(all_of) for topic, all_of in changes.items()}
         self._out = {name: self.node.publisher(robot.topics.get(name, name), types.get(name, kind), qualities.get(
             name, QUALITIES.get(name, SENSOR))) for name, kind in TYPES.items()
@@ -65,6 +69,7 @@ class FakeRobot:
                                                 hears_as) if hears else None
         self._rng = np.random.default_rng(1)
         self._pose = np.zeros(3)    # x, y, yaw
+        self.longest = 0.0
         self._scene = self._rng.normal(0.0, 25.0, (HEIGHT, WIDTH, 3)).cumsum(1) * 0.05
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fake robot", daemon=True)
@@ -92,7 +97,7 @@ class FakeRobot:
         heard, speed, turn = -math.inf, 0.0, 0.0
         self._say("tf_static", self._fixed())
         self._say("robot_description", make("std_msgs/msg/String", data="<robot name='fake'/>"))
-        beat = 0
+        beat, before = 0, time.time()
         while not self._end.wait(PERIOD):
             for arrival in self._commands.take() if self._commands is not None else ():
                 command = _decoded(arrival, self._commands.type)
@@ -101,9 +106,11 @@ class FakeRobot:
             commanded = time.monotonic() - heard <= self.timeout
             v, w = (speed, turn) if commanded else (0.0, 0.0 if heard > 0.0 else self.turning)
             v *= -1.0 if self.backwards else 1.0
-            x, y, yaw = self._pose
-            self._pose = np.array([x + v * math.cos(yaw) * PERIOD, y + v * math.sin(yaw) * PERIOD, yaw + w * PERIOD])
             now = time.time()
+            dt, before = now - before, now
+            self.longest = max(self.longest, dt)
+            x, y, yaw = self._pose
+            self._pose = np.array([x + v * math.cos(yaw) * dt, y + v * math.sin(yaw) * dt, yaw + w * dt])
             self._say("odom", self._odometry(v, w, now))
             self._say("tf", make(TYPES["tf"], transforms=[_transform("odom", "base_footprint", (*self._pose[:2], 0.0),
                                                                      (0.0, 0.0, self._pose[2]), now)]))

@@ -48,6 +48,8 @@ class Measured(NamedTuple):
 def refusal(heard: Heard) -> str:
     """Reason why nothing may be measured now, for a person; empty where it may."""
     topic = heard.topic(COMMAND)
+    if heard.refused is not None:
+        return f"of its profile only names were read: {heard.refused.text}"
     if heard.publishers(topic):
         return f"{heard.publishers(topic)[0].name} publishes {topic}; end it first, the brain too"
     wanted = STAMPED if heard.value("stamped", True, "brainstem") else TWIST

@@ -11,7 +11,7 @@ import numpy as np
 from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
 from brain_observe.doctor.heard import IMAGE, INFO, Heard
 from brain_observe.doctor.odometry import moves
-from brain_runtime.contract.images import BENDING, CHANNELS, FISHEYES, LENSES, LensError, lens, rgb
+from brain_runtime.contract.images import BENDING, CHANNELS, FISHEYES, LENSES, SLACK, LensError, lens, rgb
 
 DARK = 25.0, 60.0           # gray levels: mean, and what one pixel in twenty exceeds
 BRIGHT = 250, 0.5           # gray level that counts as burnt out, and share of pixels
@@ -114,7 +114,11 @@ def _info(heard: Heard, message: Any, info: Any) -> Iterator[Finding]:
                       "(ros2 run camera_calibration cameracalibrator); until then the profile's field_of_view counts"
                       + ("" if view is not None else ", which it does not say"))
         return
-    size = None if message is None else (int(message.width), int(message.height))
+    size = None if message is None or not (message.width and message.height) else (message.width, message.height)
+    sent = _sent(info)
+    if 0.0 < min(sent) < 1.0:
+        yield Finding("camera-size", STOPS, topic, "its binning leaves no pixel", "correct binning_x and binning_y")
+        return
     try:
         seen = lens(info, size, view or USUAL, bool(heard.value("rectified", False, "vision")))
     except LensError as error:
@@ -129,6 +133,10 @@ def _info(heard: Heard, message: Any, info: Any) -> Iterator[Finding]:
             "camera-focal": "calibrate it anew: k is in pixels",
             "camera-size": "publish the calibration of this picture size: camera_info_url of the driver"}[code])
         return
+    if size is not None and min(sent) > 0.0 and max(abs(size[0] - sent[0]), abs(size[1] - sent[1])) > SLACK:
+        yield Finding("camera-size", NOTE, topic, f"it is of {sent[0]:.0f} x {sent[1]:.0f} pixels, the picture has "
+                      f"{size[0]} x {size[1]}: it is taken as scaled as a whole", "if it is cut out, say so by roi; "
+                      "else publish the calibration of this size")
     right, left = seen.edges
     if view is not None and not seen.fisheye and abs((left - right) / view - 1.0) > VIEW:
         yield Finding("camera-view", DEGRADES, topic, f"by k the camera sees {math.degrees(left - right):.0f} degrees, "
@@ -137,3 +145,10 @@ def _info(heard: Heard, message: Any, info: Any) -> Iterator[Finding]:
     if message is not None and message.header.frame_id != info.header.frame_id:
         yield Finding("camera-frames", NOTE, topic, f"its frame is {info.header.frame_id!r}, the picture's "
                       f"{message.header.frame_id!r}", "give both the camera's optical frame")
+
+
+def _sent(info: Any) -> tuple[float, float]:
+    """Columns and rows of the picture by a CameraInfo."""
+    cut = info.roi.width and info.roi.height
+    size = (info.roi.width, info.roi.height) if cut else (info.width, info.height)
+    return int(size[0]) / max(int(info.binning_x), 1), int(size[1]) / max(int(info.binning_y), 1)

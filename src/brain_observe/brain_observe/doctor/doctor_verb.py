@@ -104,11 +104,12 @@ def _measure(node: Any, heard: Any) -> Any:
 
 @contextmanager
 def _ended_by(stop: Any) -> Iterator[None]:
-    """Has every signal that ends a process set a flag, so that zeros are sent whatever comes."""
+    """Has every signal that ends a process, or stops it (Ctrl-Z), set a flag, so that zeros are sent whatever comes."""
     from brain_wire.endings import ENDINGS, on_ending
 
-    before = {number: signal.getsignal(number) for number in ENDINGS}
+    before = {number: signal.getsignal(number) for number in (*ENDINGS, signal.SIGTSTP)}
     on_ending(lambda *_: stop.set())
+    signal.signal(signal.SIGTSTP, lambda *_: stop.set())
     try:
         yield
     finally:
@@ -131,8 +132,8 @@ def _show(found: list[Any], left: list[str]) -> None:
         for heading in ("", "what", "seen", "remedy"):
             table.add_column(heading, overflow="fold")
         for one in found:
-            table.add_row(Text(one.severity, style=COLORS[one.severity]), line(one.subject), line(one.text),
-                          line(one.remedy))
+            table.add_row(Text(one.severity, style=COLORS[one.severity]), f"{line(one.subject)}\n({one.code})",
+                          line(one.text), line(one.remedy))
         console.print(table)
     else:
         console.tell("nothing is wrong with what was heard", style="green")

@@ -8,10 +8,12 @@ from typing import Any, Iterator
 from brain_observe.doctor.finding import DEGRADES, STOPS, Finding
 from brain_observe.doctor.heard import IMAGE, INFO, ODOM, SCAN, Heard
 from brain_runtime.contract.azimuth import wrap
-from brain_runtime.contract.frames import FLOORS, QUATERNION, FrameError, Frames
+from brain_runtime.contract.frames import FARTHEST, FLOORS, QUATERNION, FrameError, Frames
 from brain_runtime.contract.optics import Mount
+from brain_wire import names
 
 APART = 0.05, 0.1           # m, rad by which profile and frames may differ
+LATCHED = "/tf_static", "/robot_description"
 UPRIGHT = math.cos(math.radians(8.0))       # of a lidar's axis
 CIRCLE = "one publisher is wrong: look at the list of `ros2 run tf2_tools view_frames`"
 UNKNOWN = "publish it: robot_state_publisher with the robot's URDF, or static_transform_publisher"
@@ -20,23 +22,22 @@ UNKNOWN = "publish it: robot_state_publisher with the robot's URDF, or static_tr
 def findings(heard: Heard) -> list[Finding]:
     """All that is wrong with the robot's frames."""
     frames, known, found = Frames(), set[str](), []
-    tree = Frames()     # with the moving ones, of which only who is in whom is asked
+    tree = Frames()     # with the moving ones: some drivers tell there what is fixed
     parents: dict[str, str] = {}
     for fixed, all_of in ((True, heard.static), (False, heard.moving)):
         for one in all_of:
             try:
                 if fixed:
-                    _put(frames, one, still=True)
-                _put(tree, one, still=fixed)
+                    _put(frames, one)
+                _put(tree, one, far=not fixed)
             except FrameError as error:
                 found.append(_broken(one, parents, error, "tf_static" if fixed else "tf"))
             else:
                 parents[_plain(one.child_frame_id)] = _plain(one.header.frame_id)
             known |= {_plain(one.child_frame_id), _plain(one.header.frame_id)}
     if heard.description:
-        told = Frames() if len(frames) else frames
         try:
-            told.describe(heard.description)
+            (Frames() if len(frames) else tree).describe(heard.description)
         except FrameError as error:
             found.append(Finding("description-broken", DEGRADES, "robot_description", str(error),
                                  "correct the URDF; `check_urdf` names the line"))
@@ -49,18 +50,17 @@ def findings(heard: Heard) -> list[Finding]:
     if frames.changed:
         found.append(Finding("tf-changed", DEGRADES, "tf_static", frames.changed, "two publishers tell of it, or one "
                              "tells what moves as if it were fixed; end one"))
-    volatile = {e.name for e in heard.endpoints if e.type == "tf2_msgs/msg/TFMessage" and e.kind == "MP"
-                and e.topic.endswith("/tf_static") and e.qos is not None and not e.qos.latched}
-    if volatile:
-        found.append(Finding("tf-volatile", DEGRADES, "tf_static", f"{', '.join(sorted(volatile))} publishes it "
-                             f"volatile: who comes later does not hear it", "publish it reliable, transient local"))
+    for topic, who in sorted({(e.topic, e.name) for e in heard.endpoints if e.kind == names.PUBLISHER
+                              and e.topic.endswith(LATCHED) and e.qos is not None and not e.qos.latched}):
+        found.append(Finding("tf-volatile", DEGRADES, topic, f"{who} publishes it volatile: who comes later does not "
+                             f"hear it", "publish it reliable, transient local"))
     for name in (SCAN, IMAGE, INFO, ODOM):
         message = heard.newest(name)
         if message is not None and not _plain(message.header.frame_id):
             found.append(Finding("frame-empty", DEGRADES, heard.topic(name), "header.frame_id is empty",
                                  "set the driver's frame_id to a frame of the URDF"))
-    if len(frames) and not any(one.code == "tf-loop" for one in found):
-        found += [*_seen(heard, SCAN, frames, known), *_seen(heard, IMAGE, frames, known)]
+    if told(heard) and not any(one.code in ("tf-loop", "description-broken") for one in found):
+        found += [*_seen(heard, SCAN, tree, known), *_seen(heard, IMAGE, tree, known)]
     return found
 
 
@@ -73,10 +73,11 @@ def _plain(name: str) -> str:
     return str(name).strip().lstrip("/")
 
 
-def _put(frames: Frames, one: Any, *, still: bool) -> None:
+def _put(frames: Frames, one: Any, *, far: bool = False) -> None:
+    """Takes in a transform; where it may be ``far``, as the robot in the world, one that is gets no place."""
     q, t = one.transform.rotation, one.transform.translation
-    frames.put(one.header.frame_id, one.child_frame_id, (t.x, t.y, t.z) if still else (0.0, 0.0, 0.0),
-               (q.x, q.y, q.z, q.w))
+    at = (0.0, 0.0, 0.0) if far and max(abs(t.x), abs(t.y), abs(t.z)) > FARTHEST else (t.x, t.y, t.z)
+    frames.put(one.header.frame_id, one.child_frame_id, at, (q.x, q.y, q.z, q.w))
 
 
 def _broken(one: Any, parents: dict[str, str], error: FrameError, subject: str) -> Finding:

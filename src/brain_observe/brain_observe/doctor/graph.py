@@ -2,6 +2,7 @@
 """Findings of a graph: regions that are not well, and edges that nobody feeds or hears."""
 from __future__ import annotations
 
+import math
 from typing import Iterator
 
 from brain_observe.doctor.finding import DEGRADES, STOPS, Finding
@@ -50,23 +51,28 @@ def _region(heard: Heard, name: str, region: ResolvedRegion | None) -> Iterator[
         yield Finding("region-error", worst, name, f"it is in error: {newest.reason or 'it does not say why'}", LOG)
     elif state != "active":
         yield Finding("region-inactive", worst, name, f"it is {state}", f"brain start {name.strip('/')}")
-    elif why := _stuck(beats, region):
+    elif newest.epoch != beats.first.epoch or newest.restarts > beats.first.restarts:
+        yield Finding("region-restarts", worst, name, "it was started again meanwhile",
+                      f"{LOG}: it may end again and again")
+    elif why := _stuck(heard, beats, region):
         yield Finding("region-stuck", worst, name, why, f"{LOG}; a restart of its process ends a hang")
     elif newest.reason:
         yield Finding("region-unhealthy", worst, name, newest.reason, "see the findings above; else its log")
 
 
-def _stuck(beats: Beats, region: ResolvedRegion | None) -> str:
+def _stuck(heard: Heard, beats: Beats, region: ResolvedRegion | None) -> str:
     """Reason why a region counts as never stepping: it makes none though it is asked to; empty where it is well."""
     first, newest, took = beats.first, beats.newest, beats.newest_at - beats.first_at
-    if newest.step > first.step or newest.epoch != first.epoch or took < LEAST:
+    if newest.step > first.step or took < LEAST:
         return ""
     if newest.stepping and newest.step_age > STUCK:
         return f"its step {newest.step + 1} takes more than {newest.step_age:.1f} s"
     if region is None:
         return ""
     ages = dict(zip(newest.inputs, newest.input_ages, strict=False))
-    fresh = [topic for topic in region.triggers if float(ages.get(topic, float("nan"))) < took]
+    came = {heard.topic(name) for name, messages in heard.came.items() if messages}     # we have heard it ourselves
+    fresh = [topic for topic in region.triggers if float(ages.get(topic, math.nan)) < took
+             or names.expand(topic, region.namespace, region.name) in came]
     if region.rate is None and not fresh:
         return ""
     return (f"it is active, but made no step within {took:.1f} s (step {newest.step}), though "

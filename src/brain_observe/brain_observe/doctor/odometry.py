@@ -21,7 +21,8 @@ def findings(heard: Heard) -> list[Finding]:
     topic, all_of = heard.topic(ODOM), [one.message for one in heard.came[ODOM]]
     if not all_of:
         return []
-    found = [_refused(topic, message, why) for message in all_of[-1:] if (why := unsound(message))]
+    refused = [(message, why) for message in all_of if (why := unsound(message))]
+    found = [_refused(topic, *one) for one in refused[-1:]]
     watch = Odometry()
     for one in heard.came[ODOM]:
         watch.hear(one.message, one.at)
@@ -88,8 +89,9 @@ def _contradiction(heard: Heard) -> str:
 
 
 def _covariance(topic: str, message: Any) -> Iterator[Finding]:
-    for what, values in (("pose", message.pose.covariance), ("twist", message.twist.covariance)):
-        odd = {axis: float(values[at]) for axis, at in PLANAR.items() if not 0.0 <= float(values[at]) < UNKNOWN}
+    for what, values, axes in (("pose", message.pose.covariance, ("x", "y", "yaw")),
+                               ("twist", message.twist.covariance, ("x", "yaw"))):
+        odd = {axis: float(values[PLANAR[axis]]) for axis in axes if not 0.0 <= float(values[PLANAR[axis]]) < UNKNOWN}
         if odd:
             yield Finding("odom-covariance", DEGRADES, topic, f"variances of its {what} are no measure: " + ", ".join(
                 f"{axis} {value:.3g}" for axis, value in odd.items()), "set them to what was measured (m², rad²), or "
