@@ -92,6 +92,8 @@ def _measure(node: Any, heard: Any) -> Any:
     from brain_wire.wakeup import Flag
 
     why = base_timeout.refusal(heard)
+    if not why and node.session.credentials is not None:
+        why = "in a secured brain the router lets nobody but its regions command the base; measure without --secure"
     if why:
         return why
     tell(base_timeout.QUESTION, "yellow", err=True)
