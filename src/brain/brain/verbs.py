@@ -34,6 +34,7 @@ VERBS = {
     "release": Verb("brain", RUN, "End the emergency stop."),
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),
     "status": Verb("brain", LOOK, "Show how each region is."),
+    "doctor": Verb("brain_observe", LOOK, "Look for what is wrong with a robot before it drives."),
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
     "metrics": Verb("brain_observe", LOOK, "Show a brain's figures to Prometheus."),
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),
