@@ -141,6 +141,18 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
                   hashlib.sha256(path.read_bytes()).hexdigest()[:16])
 
 
+def report_of(path: Path) -> dict[str, Any]:
+    """Reads the held-out figures of a weight file, of whatever network; empty where it does not tell them."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            found = json.loads((file.metadata() or {}).get("held_out", "{}"))
+    except (SafetensorError, OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _told(path: Path, metadata: Mapping[str, str], key: str, remedy: str) -> dict[str, Any]:
     try:
         found = json.loads(metadata[key])
