@@ -247,9 +247,14 @@ def test_a_folder_is_looked_at_and_what_cannot_be_read_is_named_and_skipped(tmp_
     (folder / "more").mkdir(parents=True)
     Image.fromarray(blob()).save(folder / "a.png")
     Image.fromarray(blob()[..., 0]).save(folder / "more" / "gray.jpg")
+    Image.fromarray(blob(size=(640, 48), box=(10, 10, 20, 20))).save(folder / "strip.png")
     (folder / "notes.txt").write_text("no picture")
     (folder / "torn.png").write_bytes((folder / "a.png").read_bytes()[:200])
     (folder / "lfs.jpg").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n")
+    spiking = as_json(folder / "strip.png", folder / "a.png", "--only", "spiking")
+    assert spiking["views"] == 10 and ["strip.png (whole, spiking)" in one["file"] and "is no camera's" in one["why"]
+                                       for one in spiking["skipped"]] == [True]
+    (folder / "strip.png").unlink()
     found = as_json(folder, "--only", "conventional", "--film", tmp_path / "sheet.png")
     assert found["views"] == 20 and found["false_objects_a_view"] > 0.3 and not found["labelled"]
     assert {one["file"].rpartition("/")[2] for one in found["skipped"]} == {"notes.txt", "torn.png", "lfs.jpg"}
@@ -305,7 +310,7 @@ def test_the_spiking_vision_its_twin_and_thresholds_see_a_room_of_the_simulator(
         assert one["views"] == 10 and (one["threshold"] > 0.0) == (name != "conventional")
     assert Image.open(tmp_path / "film.gif").size == (360, 270)
     table = score(tmp_path / "room.png", "--labels", file).output
-    assert all(name in table for name in ("spiking", "ann", "conventional", "false/view"))
+    assert all(name in table for name in ("spiking", "ann", "conventional", "unnamed", "ECE"))
 
 
 def a_room():

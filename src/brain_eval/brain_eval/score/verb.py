@@ -138,10 +138,11 @@ class Run:
         from rich.progress import track
 
         from brain_observe.pictures import PictureError, is_gray, unpacked
+        from brain_runtime.command.terminal import Terminal
 
         files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")
                        ) if path.is_dir() else [path]
-        for file in files if quiet else track(files, "looking", transient=True):
+        for file in files if quiet else track(files, "looking", console=Terminal(stderr=True), transient=True):
             try:
                 if file.stat().st_size > MOST_BYTES:
                     raise PictureError(f"it has more than {MOST_BYTES} bytes")
@@ -165,11 +166,12 @@ class Run:
         objects = () if label is None else label.objects
         counted = {name: Counts(*_of(label, file.parent.name)) for name in self.lookers}
         told: dict[str, list[dict[str, Any]]] = {name: [] for name in self.lookers}
+        refused: dict[str, tuple[str, str]] = {}
         for one in views(picture, camera.view, camera.mount, objects):
             for name, looker in self.lookers.items():
                 found = looker.look_at_still(one.picture, one.info, camera.view, camera.mount)
                 if looker.refused:
-                    self.skipped.append({"file": f"{file} ({one.name}, {name})", "why": looker.refused})
+                    refused.setdefault(name, (one.name, looker.refused))
                     continue
                 judged = judge(found, one.targets)
                 counted[name].add(judged, one.targets)
@@ -180,6 +182,7 @@ class Run:
                     if name == self.main and self.roll is not None:
                         self.roll.add(one.picture, one.lens, camera.mount, [done.seen for done in sure], one.targets,
                                       file.name)
+        self.skipped += [{"file": f"{file} ({where}, {name})", "why": why} for name, (where, why) in refused.items()]
         self._take(counted, label)
         self.pictures.append({"file": str(file), "sha256": digest, "gray": gray, "labelled": label is not None,
                               "source": None if label is None else label.source, "told": told})
@@ -319,9 +322,11 @@ def _table(visions: Mapping[str, Mapping[str, Any]]) -> None:
 
     from brain_runtime.command.terminal import Terminal
 
-    table = Table(box=None, pad_edge=False)
-    for name in ("vision, source", "views", "asked", "F1", "95 %", "false/view", "95 %", "unnamed/view", "calibration"):
-        table.add_column(name, justify="left" if name.startswith("vision") else "right")
+    table = Table(box=None, pad_edge=False, caption="false, unnamed: objects a view that are not there; ECE: expected "
+                                                    "calibration error", caption_justify="left")
+    table.add_column("vision", overflow="fold")
+    for name in ("views", "asked", "F1", "95 %", "false", "95 %", "unnamed", "ECE"):
+        table.add_column(name, justify="right", no_wrap=True)
     for name, found in visions.items():
         for source, one in [("", found), *(found["sources"].items() if len(found["sources"]) > 1 else ())]:
             table.add_row(f"  {source}" if source else name, str(one["views"]), str(one["asked"]),
