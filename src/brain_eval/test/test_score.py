@@ -207,9 +207,11 @@ def test_shipped_labels_are_read_and_say_where_pictures_are_from():
 def test_what_a_source_says_holds_for_its_pictures_unless_they_say_otherwise(tmp_path):
     file = write_labels(tmp_path / "l.json", [
         {"path": "a.png", "objects": [{"box": [1, 2, 3, 4], "color": "orange", "kind": "cone", "hidden": 0.25}]},
-        {"path": "b.png", "view": 90, "height": 0.3, "pitch": "unknown", "licence": "none", "sha256": "0" * 64}],
+        {"path": "b.png", "view": 90, "height": 0.3, "pitch": "unknown", "licence": "none", "sha256": "0" * 64},
+        {"path": "c.png", "view": "unknown"}],
         view=70, pitch=10, half="second")
-    one, other = read(file)
+    one, other, unknown = read(file)
+    assert math.isnan(unknown.camera.view)
     assert one == Picture("ours 1.0", "second", "a.png", "", "CC0-1.0", one.camera, (
         Labelled((1.0, 2.0, 3.0, 4.0), "other", "cone", 0.25, "", ("a", "b")),))
     assert math.degrees(one.camera.view) == pytest.approx(70) and math.isnan(one.camera.mount.height)
@@ -286,7 +288,8 @@ def test_labels_say_what_is_right_and_pictures_without_labels_are_not_counted(tm
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (["gone.png"], "is not there"), ([".", "--half", "third"], "first and second"), ([".", "--film", "x.mp4"], ".gif"),
+    (["gone.png"], "is not there"), ([".", "--half", "third"], "first and second"),
+    ([".", "--half", "first"], "give --labels"), ([".", "--film", "x.mp4"], ".gif"),
     ([".", "--only", "owl"], "there is no vision 'owl'"), ([".", "--weights", "gone.safetensors"], "are missing")])
 def test_what_is_wrong_in_a_command_is_said_in_one_line(tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
@@ -465,6 +468,17 @@ def test_a_camera_upside_down_is_not_looked_through_by_a_vision_that_does_not_un
     (one,) = as_json(bag, "--only", "conventional")["recordings"]
     ((why, count),) = one["refused"].items()
     assert "rolled by" in why and "180 degrees, which vision does not undo" in why and count == 3
+
+
+def test_recordings_in_a_folder_are_played_beside_its_pictures(tmp_path):
+    write_bag(tmp_path / "runs" / "one", 3)
+    (file,) = write_bag(tmp_path / "runs" / "two", 4).glob("*.mcap")
+    (file.parent / "metadata.yaml").unlink()
+    (tmp_path / "runs" / "torn.mcap").write_bytes(b"none")
+    Image.fromarray(blob()).save(tmp_path / "runs" / "a.png")
+    found = as_json(tmp_path / "runs", "--only", "conventional")
+    assert [one["looked_at"] for one in found["recordings"]] == [3, 4] and found["views"] == 3 + 4 + 10
+    assert [one["file"].rpartition("/")[2] for one in found["skipped"]] == ["torn.mcap"]
 
 
 @pytest.mark.parametrize("damage", ["torn", "pointer", "no pictures", "two"])

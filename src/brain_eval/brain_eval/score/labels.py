@@ -73,11 +73,11 @@ class Camera(NamedTuple):
     """Camera of a picture.
 
     Attributes:
-        view: horizontal (rad).
+        view: horizontal (rad); NaN where it is unknown.
         mount: level where the pitch is unknown; its height is NaN where that is.
     """
 
-    view: float = VIEW
+    view: float = math.nan
     mount: Mount = Mount(height=math.nan)
 
 
@@ -184,7 +184,7 @@ def _picture(told: Any, source: Mapping[str, Any], name: str, half: str) -> Pict
     view, pitch, height = (_number(said, key, low, high, where) for key, low, high in (
         ("view", 10.0, 180.0), ("pitch", -90.0, 90.0), ("height", 0.0, 100.0)))
     mount = Mount(height=math.nan if height is None else height, pitch=math.radians(pitch or 0.0))
-    camera = Camera(VIEW if view is None else math.radians(view), mount)
+    camera = Camera(math.nan if view is None else math.radians(view), mount)
     by = _names(told.get("by", source.get("by", ())), where)
     return Picture(name, half, path, digest, str(told.get("licence", source.get("licence", "unknown"))), camera,
                    tuple(_object(one, by, where) for one in _list(told, "objects", where)),

@@ -86,11 +86,13 @@ class Report(NamedTuple):
     refused: dict[str, int]
 
 
-def is_recording(path: Path) -> bool:
-    """Tells whether a path is a recording: a bag's file, or a folder with one's metadata or files."""
-    if path.is_dir():
-        return (path / "metadata.yaml").exists() or any(file.suffix in FILES for file in path.iterdir())
-    return path.suffix in FILES
+def recordings_in(path: Path) -> list[Path]:
+    """Recordings of a path: itself, or those in its folders: a folder with a bag's metadata, or a bag's file."""
+    if not path.is_dir():
+        return [path] if path.suffix in FILES else []
+    if (path / "metadata.yaml").exists():
+        return [path]
+    return [one for child in sorted(path.iterdir()) if not child.name.startswith(".") for one in recordings_in(child)]
 
 
 def play(path: Path, lookers: Mapping[str, Looker], label: Callable[[str], Picture | None],

@@ -58,7 +58,7 @@ def score(
     from brain_eval import saved
     from brain_eval.score.labels import FOLDER, HALVES, LabelError, Labels, read
     from brain_eval.score.looker import visions
-    from brain_eval.score.recorded import RecordingProblem, is_recording
+    from brain_eval.score.recorded import RecordingProblem, recordings_in
     from brain_eval.score.sheet import ENDINGS, Roll
     from brain_regions.weight_files import WeightsError
     from brain_runtime import ParameterError
@@ -66,6 +66,8 @@ def score(
 
     if half and half not in HALVES:
         fail(f"--half {half}: there are {' and '.join(HALVES)}", 2)
+    if half and not (labels or shipped):
+        fail(f"--half {half}: it is the labels' that say which half a picture is of; give --labels FILE", 2)
     if film is not None and film.suffix.lower() not in ENDINGS:
         fail(f"{film}: a film is a .gif, a sheet a .png or .jpg", 2)
     check_writable(film)
@@ -81,10 +83,16 @@ def score(
         for path in what:
             if not path.exists():
                 fail(f"{path} is not there; name a picture, a folder of pictures or a recording", 2)
-            if is_recording(path):
-                run.play(path, pictures)
-            else:
-                run.look_at(path, quiet=as_json)
+            recordings = recordings_in(path)
+            for one in recordings:
+                try:
+                    run.play(one, pictures)
+                except RecordingProblem as problem:
+                    if one == path:
+                        raise
+                    run.skipped.append({"file": str(one), "why": str(problem)})
+            if path not in recordings:
+                run.look_at(path, recordings, quiet=as_json)
         if not (run.recordings or run.unlabelled or any(one.views for one in run.all_counts())):
             run.tell_skipped()
             fail(f"there is nothing to look at in {', '.join(map(str, what))}", 2)
@@ -133,15 +141,15 @@ class Run:
 
     # -- stills ----------------------------------------------------------------------------------------------------
 
-    def look_at(self, path: Path, quiet: bool = True) -> None:
-        """Looks at a picture, or at all in a folder; what cannot be read is noted, and skipped."""
+    def look_at(self, path: Path, besides: Sequence[Path] = (), quiet: bool = True) -> None:
+        """Looks at a picture, or at all in a folder but some parts; what cannot be read is noted, and skipped."""
         from rich.progress import track
 
         from brain_observe.pictures import PictureError, is_gray, unpacked
         from brain_runtime.command.terminal import Terminal
 
         files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")
-                       ) if path.is_dir() else [path]
+                       and not {file, *file.parents} & {*besides}) if path.is_dir() else [path]
         for file in files if quiet else track(files, "looking", console=Terminal(stderr=True), transient=True):
             try:
                 if file.stat().st_size > MOST_BYTES:
@@ -162,7 +170,9 @@ class Run:
         from brain_eval.score.labels import Camera
         from brain_eval.score.views import views
 
-        camera = Camera(self.view) if label is None else label.camera
+        camera = Camera() if label is None else label.camera
+        if math.isnan(camera.view):
+            camera = camera._replace(view=self.view)
         objects = () if label is None else label.objects
         counted = {name: Counts(*_of(label, file.parent.name)) for name in self.lookers}
         told: dict[str, list[dict[str, Any]]] = {name: [] for name in self.lookers}
