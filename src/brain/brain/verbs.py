@@ -51,6 +51,7 @@ VERBS = {
     "parameter-worker": Verb("brain_training", LEARN, "Train with parameter servers."),
     "export": Verb("brain_training", LEARN, "Write a region's network in the NIR format."),
     "eval": Verb("brain_eval", MEASURE, "Run a suite of episodes, and report success."),
+    "score": Verb("brain_eval", MEASURE, "Judge vision by pictures and recordings of cameras."),
     "compare": Verb("brain_eval", MEASURE, "Put evaluations into one table."),
     "collectives": Verb("brain_training", MEASURE, "Check and measure what processes do together."),
     "bench": Verb("brain_eval", MEASURE, "Measure speed and memory on this machine."),

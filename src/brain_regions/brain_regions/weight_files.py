@@ -15,6 +15,8 @@ from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
+from brain_runtime.contract import git_lfs
+
 PROBE = "probe"
 KINDS = {"F16": "float16", "F32": "float32"}    # of weights and of the probe's answer, as the file calls them
 ALIKE = 0.05
@@ -106,6 +108,8 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
 
     if not path.is_file():
         raise WeightsError(f"the weights of {fits['region']} are missing: {path}; {remedy}")
+    if git_lfs.is_pointer(path):
+        raise WeightsError(f"weight file {path} cannot be read: {git_lfs.ADVICE}")
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -135,6 +139,18 @@ def load(path: Path, fits: Mapping[str, str], probe: Callable[[dict[str, np.ndar
                            f"the code that it was made with; {remedy}")
     return Loaded(tensors, _told(path, metadata, "training", remedy), _told(path, metadata, "held_out", remedy),
                   hashlib.sha256(path.read_bytes()).hexdigest()[:16])
+
+
+def report_of(path: Path) -> dict[str, Any]:
+    """Reads the held-out figures of a weight file, of whatever network; empty where it does not tell them."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            found = json.loads((file.metadata() or {}).get("held_out", "{}"))
+    except (SafetensorError, OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _told(path: Path, metadata: Mapping[str, str], key: str, remedy: str) -> dict[str, Any]:

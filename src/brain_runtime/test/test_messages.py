@@ -8,9 +8,10 @@ import pytest
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from brain_runtime import interfaces
-from brain_wire import cdr, messages
+from brain_wire import cdr, definitions, messages
 from brain_wire.definitions import DefinitionError, Nodetype, parse
 from brain_wire.messages import MessageError, make
+from brain_wire.type_descriptions import description
 
 
 def other_store():
@@ -125,6 +126,61 @@ def test_a_definition_is_read_as_another_reader_does():
     assert found.fields == fields
     assert [(c, kind) for c, kind, _ in found.constants] == [(c, kind) for c, kind, _ in constants]
     assert [value for _, _, value in found.constants] == [-16, 0.5, "a # b", "bare"]
+
+
+WIDE = "wide_msgs/msg/WStrings"
+WIDE_TEXT = """
+wstring WORD = "a # b"
+wstring text
+wstring<=4 short
+int64 between
+wstring[] more
+wstring<=3[2] two
+"""
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """A type with texts of UTF-16, as a package of somebody's defines it."""
+    (tmp_path / "msg").mkdir()
+    (tmp_path / "msg" / "WStrings.msg").write_text(WIDE_TEXT)
+    messages.register("wide_msgs", tmp_path)
+    yield make(WIDE, text="r\u00f6t \u9752 \U0001f600", short="abc", between=7, more=["", "z"], two=["x", "yz"])
+    del definitions._folders["wide_msgs"]
+
+
+def test_texts_of_utf_16_are_sent_as_ros_does_each_unit_as_a_number_of_its_own(wide):
+    data = messages.encode(wide)
+    units = np.frombuffer(wide.text.encode("utf-16-le"), "<u2")
+    assert len(units) == len(wide.text) + 1     # one letter is two of them
+    assert data[4:].startswith(len(units).to_bytes(4, "little") + units.astype("<u4").tobytes())
+    assert same(messages.decode(data, WIDE), wide) and messages.message_class(WIDE).WORD == "a # b"
+    other = np.frombuffer(messages.encode(make(WIDE, text="ab", two=["", ""]))[4:16], "<u4")
+    swapped = bytes(4) + other.astype(">u4").tobytes() + bytes(60)
+    assert messages.decode(swapped, WIDE, trailing=100).text == "ab"
+
+
+def test_a_text_of_utf_16_is_described_by_the_numbers_that_ros_gives_it(wide):
+    kind = messages.message_class("type_description_interfaces/msg/FieldType")
+    assert [(f.type.type_id, f.type.string_capacity) for f in description(WIDE).type_description.fields] == [
+        (kind.FIELD_TYPE_WSTRING, 0), (kind.FIELD_TYPE_BOUNDED_WSTRING, 4), (kind.FIELD_TYPE_INT64, 0),
+        (kind.FIELD_TYPE_WSTRING_UNBOUNDED_SEQUENCE, 0), (kind.FIELD_TYPE_BOUNDED_WSTRING_ARRAY, 3)]
+    narrow = parse(WIDE_TEXT.replace("wstring", "string"), WIDE).fields
+    assert messages.type_hash(WIDE) != definitions.type_hash(WIDE, lambda name: narrow)
+
+
+def test_a_text_of_utf_16_that_is_too_long_or_none_is_refused(wide):
+    with pytest.raises(MessageError, match="5 units of text, but at most 4 fit"):
+        make(WIDE, short="abcde")
+    wide.short = "abcde"
+    with pytest.raises(MessageError, match="5 units of text, but at most 4 fit"):
+        messages.encode(wide)
+    whole = messages.encode(make(WIDE, text="ab", two=["", ""]))
+    for broken, says in ((whole[:8] + b"\0\0\1\0" + whole[12:], "no unit of UTF-16"),
+                         (whole[:4] + b"\xff\xff\xff\x0f" + whole[8:], "an array without an end"),
+                         (whole[:8] + b"\0\xd8\0\0" + whole[12:], WIDE)):
+        with pytest.raises(MessageError, match=says):
+            messages.decode(broken, WIDE)
 
 
 @pytest.mark.parametrize("line", ["float32", "float32[<=] x", "float32[2 x", "int8<=3 x", "uint8 A=many",

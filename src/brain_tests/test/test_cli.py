@@ -27,7 +27,7 @@ inspect_graph = importlib.import_module("brain_runtime.graph.inspect_graph")    
 
 VERBS = ("up", "say", "status", "look", "run", "start", "stop", "estop", "release", "eval", "train vision",
          "bench wire", "bench tls", "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo",
-         "docs", "keys", "policy", "export", "film", "collectives")
+         "docs", "keys", "policy", "export", "film", "score", "collectives")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any, Callable, Literal
 import numpy as np
 
 from brain_wire.arrays import flat
-from brain_wire.definitions import Fields, Nodetype
+from brain_wire.definitions import TEXTS, Fields, Nodetype
 
 ENCAPSULATION = 4       # bytes in front of the message: two for the kind of CDR, two for options
 FORMATS = {"bool": "?", "byte": "b", "char": "B", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
@@ -172,6 +172,12 @@ class _Reader(_Code):
         self.place(1)
         return s
 
+    def wide_text(self, bound: int) -> str:
+        """Reads a text of UTF-16: its length, then each unit as a number of its own, without an end."""
+        units = self.numbers("uint32", self.count(bound))
+        self.place(4)
+        return f"{self.constant(_text_of)}({units})"
+
     def numbers(self, kind: str, n: str) -> str:
         """Reads an array of ``n`` numbers."""
         dtype = np.dtype(FORMATS[kind]).newbyteorder(self.order)
@@ -188,8 +194,8 @@ class _Reader(_Code):
         kind, detail = definition
         if kind == Nodetype.BASE:
             base, bound = detail
-            if base == "string":
-                return self.text(bound)
+            if base in TEXTS:
+                return self.text(bound) if base == "string" else self.wide_text(bound)
             v = self.name()
             self.number(base, v)
             return v
@@ -197,7 +203,7 @@ class _Reader(_Code):
             cls, fields = lookup(detail)
             return f"{self.constant(cls, 'C')}({', '.join([self.value(d, lookup) for _, d in fields])})"
         element, count = detail
-        is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
+        is_number = element[0] == Nodetype.BASE and element[1][0] not in TEXTS
         width = struct.calcsize("=" + FORMATS[element[1][0]]) if is_number else 0
         if kind == Nodetype.ARRAY:
             n, first = str(count), 1
@@ -278,13 +284,25 @@ class _Writer(_Code):
         self.place(1)
         self.filler(1)  # ends the text
 
+    def wide_text(self, value: str, bound: int) -> None:
+        u = self.name("u")
+        self.line(f"{u} = {self.constant(_units_of)}({value})")
+        if bound:
+            self.line(f"if len({u}) > {bound}: "
+                      f"raise ValueError(f'{{len({u})}} units of text, but at most {bound} fit')")
+        self.number("uint32", f"len({u})")
+        self.flush()
+        self.part(u)
+        self.line(f"p += {u}.nbytes")
+        self.place(4)
+
     def write(self, value: str, definition: tuple, fields_of: FieldsOf) -> None:
         """Writes the field that the expression ``value`` gives."""
         kind, detail = definition
         if kind == Nodetype.BASE:
             base, bound = detail
-            if base == "string":
-                self.text(value, bound)
+            if base in TEXTS:
+                (self.text if base == "string" else self.wide_text)(value, bound)
             else:
                 self.number(base, value)
             return
@@ -295,7 +313,7 @@ class _Writer(_Code):
                 self.write(f"{m}.{field}", d, fields_of)
             return
         element, count = detail
-        is_number = element[0] == Nodetype.BASE and element[1][0] != "string"
+        is_number = element[0] == Nodetype.BASE and element[1][0] not in TEXTS
         v = self.name()
         if is_number:
             dtype = np.dtype(FORMATS[element[1][0]]).newbyteorder("<")
@@ -332,6 +350,17 @@ class _Writer(_Code):
         self.write(value, element, fields_of)
         self.flush()
         self.put()
+
+
+def _text_of(units: np.ndarray) -> str:
+    """Makes text of units of UTF-16, one to a uint32 as ROS 2's middlewares send them."""
+    if units.max(initial=0) > 0xffff:
+        raise ValueError(f"{units.max():#x} is no unit of UTF-16")
+    return units.astype("<u2").tobytes().decode("utf-16-le")
+
+
+def _units_of(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-16-le"), "<u2").astype("<u4")
 
 
 def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:

@@ -19,7 +19,7 @@ from typing import Any, Callable, NamedTuple
 class Nodetype(IntEnum):
     """Kind of a field's type; the numbers are rosbags'.
 
-    A definition is ``(BASE, (kind, bound of a string or 0))``, ``(NAME, type)``, ``(ARRAY, (element, length))`` or
+    A definition is ``(BASE, (kind, bound of a text or 0))``, ``(NAME, type)``, ``(ARRAY, (element, length))`` or
     ``(SEQUENCE, (element, bound or 0))``.
     """
 
@@ -51,7 +51,8 @@ FILLER = "structure_needs_at_least_one_member"
 NUMBERS = {"int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
            "float32": 10, "float64": 11, "char": 13, "bool": 15, "byte": 16}
 """Base types and the numbers that type descriptions give them (type_description_interfaces/msg/FieldType)."""
-STRING, BOUNDED_STRING = 17, 21
+TEXTS = {"string": (17, 21), "wstring": (18, 22)}
+"""Texts of bytes in UTF-8 and of units of UTF-16, and the numbers of those without and with a bound."""
 IN_ARRAY, IN_BOUNDED, IN_UNBOUNDED = 48, 96, 144    # added to those
 _LINE = re.compile(r"(?P<kind>[A-Za-z][\w/]*)(?:<=(?P<text>\d+))?(?P<array>\[(?:<=)?\d*\])?\s+(?P<name>[A-Za-z]\w*)"
                    r"\s*(?P<equals>=)?\s*(?P<value>.*)")
@@ -79,7 +80,7 @@ def parse(text: str, name: str) -> Definition:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         read = _LINE.fullmatch(line.strip())
-        if read is None or (read["array"] or "").startswith("[<=]") or (read["text"] and read["kind"] != "string"):
+        if read is None or (read["array"] or "").startswith("[<=]") or (read["text"] and read["kind"] not in TEXTS):
             raise DefinitionError(f"{name}, line {number}: {line.strip()!r} is no field; write 'kind name', as in "
                                   f"'float32[<=8] ranges'")
         if read["equals"]:
@@ -91,7 +92,7 @@ def parse(text: str, name: str) -> Definition:
 
 def _constant(kind: str, value: str, name: str, number: int) -> Any:
     try:
-        if kind == "string":
+        if kind in TEXTS:
             return _unquoted(value)
         value = value.partition("#")[0].strip()
         if kind == "bool":
@@ -110,7 +111,7 @@ def _unquoted(text: str) -> str:
 
 def _field(read: re.Match[str], package: str) -> tuple:
     kind = read["kind"]
-    if kind == "string":
+    if kind in TEXTS:
         element: tuple = (Nodetype.BASE, (kind, int(read["text"] or 0)))
     elif kind in NUMBERS:
         element = (Nodetype.BASE, (kind, 0))
@@ -222,9 +223,9 @@ def _describe(name: str, fields_of: Callable[[str], Fields], described: dict[str
             nested, number = element[1], 1
             if nested not in described:
                 _describe(nested, fields_of, described)
-        elif element[1][0] == "string":
+        elif element[1][0] in TEXTS:
             longest = element[1][1]
-            number = BOUNDED_STRING if longest else STRING
+            number = TEXTS[element[1][0]][longest > 0]
         else:
             number = NUMBERS[element[1][0]]
         described[name]["fields"].append({"name": field, "type": {

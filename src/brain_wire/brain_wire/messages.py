@@ -20,8 +20,9 @@ import numpy as np
 
 from brain_wire import cdr
 from brain_wire.arrays import flat
-from brain_wire.definitions import (FILLER, Definition, DefinitionError, Fields, MessageError, Nodetype, add_type,
-                                    added, definition_file, definition_files, packages, parse, register, standard)
+from brain_wire.definitions import (FILLER, TEXTS, Definition, DefinitionError, Fields, MessageError, Nodetype,
+                                    add_type, added, definition_file, definition_files, packages, parse, register,
+                                    standard)
 from brain_wire.definitions import type_hash as hash_of
 from brain_wire.services import find
 from brain_wire.safe_text import quoted
@@ -147,13 +148,13 @@ def _factory(definition: tuple) -> Callable[[], Any]:
     kind, detail = definition
     if kind == Nodetype.BASE:
         base = detail[0]
-        value = "" if base == "string" else False if base == "bool" else 0.0 if base.startswith("float") else 0
+        value = "" if base in TEXTS else False if base == "bool" else 0.0 if base.startswith("float") else 0
         return lambda: value
     if kind == Nodetype.NAME:
         return _blank(detail)
     element, count = detail
     length = count if kind == Nodetype.ARRAY else 0
-    if element[0] == Nodetype.BASE and element[1][0] != "string":
+    if element[0] == Nodetype.BASE and element[1][0] not in TEXTS:
         dtype = np.dtype(cdr.FORMATS[element[1][0]])
         return lambda: np.zeros(length, dtype)
     item = _factory(element)
@@ -177,15 +178,18 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
     kind, detail = definition
     if kind == Nodetype.BASE:
         base, bound = detail
-        if base != "string":
+        if base not in TEXTS:
             return value
-        if bound and len(value.encode()) > bound:
-            raise MessageError(f"{name}.{field}: {len(value.encode())} bytes of text, but at most {bound} fit")
+        wide = base == "wstring"
+        size = len(value.encode("utf-16-le")) // 2 if wide else len(value.encode())
+        if bound and size > bound:
+            unit = "units" if wide else "bytes"
+            raise MessageError(f"{name}.{field}: {size} {unit} of text, but at most {bound} fit")
         return value
     if kind == Nodetype.NAME:
         return value
     element, count = detail
-    if element[0] == Nodetype.BASE and element[1][0] != "string":
+    if element[0] == Nodetype.BASE and element[1][0] not in TEXTS:
         try:
             value = flat(value, np.dtype(cdr.FORMATS[element[1][0]]))
         except (TypeError, ValueError, OverflowError) as error:
@@ -242,7 +246,7 @@ def _is_scalar(definition: tuple) -> bool:
 
 def _is_number(definition: tuple) -> bool:
     """A scalar that is taken as it is given."""
-    return definition[0] == Nodetype.BASE and definition[1][0] != "string"
+    return definition[0] == Nodetype.BASE and definition[1][0] not in TEXTS
 
 
 def encode(message: Any) -> bytes:
@@ -282,7 +286,7 @@ def _why_not(definition: tuple, value: Any) -> str | None:
     try:
         if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
             flat(value, np.dtype(cdr.FORMATS[detail[0][1][0]]))
-        elif detail[0] == "string":
+        elif detail[0] in TEXTS:
             value.encode()
         else:
             struct.pack("<" + cdr.FORMATS[detail[0]], value)

@@ -10,17 +10,13 @@ import functools
 from typing import Any, Callable, Iterable
 
 from brain_wire import messages
-from brain_wire.definitions import Nodetype, definition_file
+from brain_wire.definitions import IN_ARRAY, IN_BOUNDED, IN_UNBOUNDED, NUMBERS, TEXTS, Nodetype, definition_file
 from brain_wire.messages import make
 from brain_wire.safe_text import quoted
 
 SERVICE = "type_description_interfaces/srv/GetTypeDescription"
 _PACKAGE = "type_description_interfaces/msg"
-# FieldType's FIELD_TYPE_* of a single value, and what is added to it for arrays and sequences.
-_KINDS = {"int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
-          "float32": 10, "float64": 11, "float128": 12, "char": 13, "bool": 15, "byte": 16, "string": 17}
-_NESTED, _BOUNDED_STRING = 1, 21
-_ARRAY, _BOUNDED, _UNBOUNDED = 48, 96, 144
+_NESTED = 1
 
 
 def description(name: str) -> Any:
@@ -57,14 +53,14 @@ def _field(name: str, definition: tuple) -> Any:
     more = capacity = 0
     if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
         (element, capacity) = detail
-        more = _ARRAY if kind == Nodetype.ARRAY else _BOUNDED if capacity else _UNBOUNDED
+        more = IN_ARRAY if kind == Nodetype.ARRAY else IN_BOUNDED if capacity else IN_UNBOUNDED
         kind, detail = element
     bound = 0
     if kind == Nodetype.NAME:
         number = _NESTED
     else:
         base, bound = detail
-        number = _BOUNDED_STRING if base == "string" and bound else _KINDS[base]
+        number = TEXTS[base][bound > 0] if base in TEXTS else NUMBERS[base]
     return make(f"{_PACKAGE}/Field", name=name, type=make(
         f"{_PACKAGE}/FieldType", type_id=number + more, capacity=capacity or 0, string_capacity=bound or 0,
         nested_type_name=_nested(definition)))

@@ -14,6 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from brain_runtime.contract import git_lfs
 from brain_wire.safe_text import quoted
 
 Weights = dict[str, np.ndarray]
@@ -49,11 +50,16 @@ def unpack(data: bytes, own: bool = False) -> Weights:
     """
     if len(data) > LARGEST + HEADER and not own:
         raise WeightsProblem(f"they have {len(data)} bytes, and at most {LARGEST} are taken")
+    if git_lfs.is_pointer(data):
+        raise WeightsProblem(git_lfs.ADVICE)
     if len(data) < 8 or int.from_bytes(data[:8], "little") > (OWN_HEADER if own else HEADER):
         raise WeightsProblem("they are no safetensors")
     try:
         return load(data)
-    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except KeyError as error:       # bfloat16 and numbers of 8 bits
+        raise WeightsProblem(f"they hold {quoted(str(error.args[0])[:80])}, which numpy has not; write them as float32"
+                             ) from None
+    except (SafetensorError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise WeightsProblem(f"they are no safetensors that can be read ({quoted(str(error)[:80])})") from None
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brain_edge.blobs.store import BlobProblem, digest_of
+from brain_runtime.contract import git_lfs
 from brain_wire.safe_text import line, quoted
 
 LARGEST = 8 * 2**30         # bytes of a file
@@ -49,6 +50,8 @@ def check_model(path: Path) -> tuple[int, dict[str, str]]:
     from safetensors import SafetensorError, safe_open      # 8 MB, which an edge need not hold before a model comes
 
     size = path.stat().st_size
+    if git_lfs.is_pointer(path):
+        raise ModelProblem(f"{path} is no model: {git_lfs.ADVICE}")
     if size > LARGEST:
         raise ModelProblem(f"{path} has {size} bytes, and a model has at most {LARGEST}")
     try:

@@ -107,41 +107,50 @@ class ColorVision(Region):
             return {}, state
         image = np.asarray(message.data).reshape(message.height, message.width, 3)
         try:
-            focal = images.lens(inbox.get("info"), (message.width, message.height), math.pi / 2).focal
+            lens = images.lens(inbox.get("info"), (message.width, message.height), math.pi / 2)
         except images.LensError as wrong:
             self.trouble = f"camera/camera_info is refused: {wrong}"
             return {}, state
         self.trouble = ""
-        found = see(image, focal, self.parameters.camera_x)
-        edge = math.atan(message.width / 2 / focal)
-        result = self.objects(source=self.name, azimuth_min=-edge, azimuth_max=edge,
+        found = see(image, lens.focal, self.parameters.camera_x, (lens.column, lens.row))
+        right, left = lens.edges
+        result = self.objects(source=self.name, azimuth_min=right, azimuth_max=left,
                               objects=sorted(found, key=lambda o: o.distance)[:32])
         result.header.frame_id = "base_link"
         return {"objects": result}, state
 
 
-def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD) -> list:
-    """``DetectedObject`` messages for a picture [H, W, 3]; focal length in pixels, camera ``camera_x`` m ahead."""
+def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD, ahead: tuple[float, float] | None = None
+        ) -> list:
+    """``DetectedObject`` messages for a picture [H, W, 3].
+
+    Args:
+        image: the picture.
+        focal: length in pixels.
+        camera_x: how far ahead of the base the camera is (m).
+        ahead: column and row of what is straight ahead; None: the picture's middle.
+    """
     labels, found = color_labels(image), []
+    ahead = (image.shape[1] / 2, image.shape[0] / 2) if ahead is None else ahead
     for color in HUES:
         mask = labels == color
         for left, right in segments(mask):
             part = np.zeros_like(mask)
             part[:, left:right] = mask[:, left:right]
             if part.sum() >= MIN_PIXELS:
-                found.append(_object(image, part, color, left, right, focal, camera_x))
+                found.append(_object(image, part, color, left, right, focal, camera_x, ahead))
     return found
 
 
-def _object(image, part, color, left, right, focal, camera_x):
-    height, width = part.shape
+def _object(image, part, color, left, right, focal, camera_x, middle):
+    column, row = middle
     bottom = np.flatnonzero(part.any(1))[-1] + 1
-    drop = (bottom - height / 2) / focal
+    drop = (bottom - row) / focal
     ahead = CAMERA_HEIGHT / drop if drop > 0.02 else 10.0
-    angle = math.atan((width / 2 - (left + right) / 2) / focal)
+    angle = math.atan((column - (left + right) / 2) / focal)
     away = ahead / math.cos(angle) + RADIUS
     x, y = camera_x + away * math.cos(angle), away * math.sin(angle)
     return messages.make(
         "brain_interfaces/msg/DetectedObject", color=color, shape=shape_of(image, part),
         confidence=min(0.95, 0.5 + part.sum() / 200.0), bearing=math.atan2(y, x), distance=math.hypot(x, y),
-        width=math.atan((width / 2 - left) / focal) - math.atan((width / 2 - right) / focal))
+        width=math.atan((column - left) / focal) - math.atan((column - right) / focal))

@@ -7,6 +7,7 @@ from typing import Any
 
 from brain_regions import weight_files
 from brain_regions.weight_files import WeightsError
+from brain_runtime.contract import git_lfs
 
 FORMAT = "2"
 REGION = "vision"
@@ -96,6 +97,8 @@ def factor(path: Path) -> int:
 
     if not path.is_file():
         raise WeightsError(f"the weights of {REGION} are missing: {path}; {REMEDY}")
+    if git_lfs.is_pointer(path):
+        raise WeightsError(f"weight file {path} cannot be read: {git_lfs.ADVICE}")
     try:
         with safe_open(path, framework="np") as file:
             said = (file.metadata() or {}).get("network")

@@ -42,18 +42,21 @@ class Collector:
         threshold: confidence from which on vision tells of a thing.
         keep: called with each clip: why it is one, and its messages.
         teacher: topic of labels that is kept too.
+        over: the camera hangs upside down, and its pictures are turned.
 
     Attributes:
         unreadable: pictures that could not be taken in.
     """
 
-    def __init__(self, chooser: Chooser, threshold: float, keep: Keep, teacher: str | None = None) -> None:
+    def __init__(self, chooser: Chooser, threshold: float, keep: Keep, teacher: str | None = None,
+                 over: bool = False) -> None:
         self._chooser, self._hearing, self._keep = chooser, Hearing(threshold), keep
         self.topics = {**TOPICS, **KEPT, **({teacher: TEACHER} if teacher else {})}
         self._kept_topics = {*KEPT, *({teacher} if teacher else ())}
         self._held: deque[Kept] = deque(maxlen=MOST_HELD)
         self._standing: dict[str, Kept] = {}
         self._waiting: list[Chosen] = []
+        self._over = over
         self._picture = -1
         self._now = -1
         self.unreadable = 0
@@ -87,7 +90,7 @@ class Collector:
         if topic == PICTURES:
             if 0 <= at - self._picture < PERIOD * 1e9:
                 return
-            small = _small(message)
+            small = _small(message, self._over)
             if small is None:
                 self.unreadable += 1
                 return
@@ -113,13 +116,13 @@ class Collector:
             self._keep(one, sorted([*standing, *kept], key=lambda held: held.at))
 
 
-def _small(message: Any) -> Any:
+def _small(message: Any, over: bool) -> Any:
     """A picture in the network's size; None where it cannot be read."""
     from brain_training.recordings.views import picture_of      # torch, which the rules do without
     from brain_wire.messages import make
 
     try:
-        picture = picture_of(message, Path("the robot"), PICTURES)
+        picture = picture_of(message, Path("the robot"), PICTURES, over)
     except ValueError:
         return None
     rows, columns, _ = picture.shape

@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 from brain_sim.room import stable_hash
 from brain_training.incremental.chooser import Chooser
 from brain_training.incremental.clip_files import ClipFolder, name_of
-from brain_training.incremental.collecting import PICTURES, Collector
+from brain_training.incremental.collecting import LENS, PICTURES, Collector
 from brain_training.incremental.hearing import TOPICS
 from brain_training.incremental.rules import Rule
 from brain_training.recordings.bags import RecordingError, opened
@@ -59,10 +59,15 @@ def _one(recording: Recording, robot: str, into: ClipFolder, rules: Sequence[Rul
         clips[chosen.rule] = clips.get(chosen.rule, 0) + 1
 
     chooser = Chooser(rules, most, stream("incremental random", 0, stable_hash(recording.name)))
-    collector = Collector(chooser, threshold, keep, teacher)
+    collector = Collector(chooser, threshold, keep, teacher, recording.mount.over)
     with opened(recording.path) as bag:
         topics = {topic: (kind,) for topic, kind in collector.topics.items() if bag.topic(topic) is not None}
-        topics.pop(PICTURES, None)
+        for topic in (PICTURES, LENS):
+            topics.pop(topic, None)
+        named = {recording.pictures: PICTURES}
+        wanted = {recording.pictures: IMAGES}
+        if (lens := bag.lens_of(recording.pictures)) is not None:
+            named[lens], wanted[lens] = LENS, (collector.topics[LENS],)
         lacking = tuple(topic for topic in TOPICS if topic not in topics)
         if len(lacking) == len(TOPICS):
             raise RecordingError(f"{recording.path} has none of {', '.join(TOPICS)}, so no rule can find anything in "
@@ -70,7 +75,7 @@ def _one(recording: Recording, robot: str, into: ClipFolder, rules: Sequence[Rul
         if teacher is not None and teacher not in topics:
             raise RecordingError(f"{recording.path} has no topic {teacher} of labels; record it too, or leave out "
                                  f"--teacher")
-        for heard in bag.messages({**topics, recording.pictures: IMAGES}):
-            collector.hear(PICTURES if heard.topic == recording.pictures else heard.topic, heard.at, heard.message)
+        for heard in bag.messages({**topics, **wanted}):
+            collector.hear(named.get(heard.topic, heard.topic), heard.at, heard.message)
     collector.end()
     return Found(recording.name, clips, chooser.passed_over, lacking)

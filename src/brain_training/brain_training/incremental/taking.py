@@ -55,17 +55,16 @@ def take(learned: Path, listed: Path | None, out: Path, settings: Settings, tell
 
 
 def _weights(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from brain_edge.federated.weights import WeightsProblem, unpack
 
     try:
         data = path.read_bytes()
-        arrays = load(data)
+        arrays = unpack(data, own=True)
     except OSError as error:
         raise WorkerProblem(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, KeyError) as error:    # of a kind that numpy has not
-        raise WorkerProblem(f"{path} is torn or no safetensors ({error}); name the model.safetensors of a training "
-                            f"of the fleet") from None
+    except WeightsProblem as error:
+        raise WorkerProblem(f"{path} cannot be taken ({error}); name the model.safetensors of a training of the fleet"
+                            ) from None
     own = {name.removeprefix(MODEL): value for name, value in arrays.items() if name.startswith(MODEL)}
     found = own or arrays
     if not all(np.isfinite(value).all() for value in found.values() if value.dtype.kind == "f"):

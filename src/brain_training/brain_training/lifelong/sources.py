@@ -14,7 +14,7 @@ import numpy as np
 from brain_training.lifelong.pictures import NAMES, WINDOW, looked, windows
 from brain_training.looks import Look
 from brain_training.recordings.bags import RecordingError, opened
-from brain_training.recordings.library import IMAGES, Recording, find, stamp_of
+from brain_training.recordings.library import IMAGES, Recording, find
 from brain_training.recordings.views import picture_of
 from brain_training.recordings.vision import recorded_clips
 from brain_training.vision_data import Clips, Studio
@@ -72,10 +72,10 @@ class Recorded(NamedTuple):
         taken: int | None = None
         with opened(recording.path) as bag:
             for heard in bag.messages({recording.pictures: IMAGES}):
-                stamp = stamp_of(heard.message)
-                if len(numbers) < most and (taken is None or abs(stamp - taken) >= self.every * 1e9):
-                    taken = stamp
-                    numbers.append(looked(picture_of(heard.message, recording.path, recording.pictures)[None])[0])
+                if len(numbers) < most and (taken is None or abs(heard.stamp - taken) >= self.every * 1e9):
+                    taken = heard.stamp
+                    picture = picture_of(heard.message, recording.path, recording.pictures, recording.mount.over)
+                    numbers.append(looked(picture[None])[0])
         return np.stack(numbers) if numbers else np.zeros((0, len(NAMES)))
 
     def clips(self) -> Clips:

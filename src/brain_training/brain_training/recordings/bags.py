@@ -5,15 +5,21 @@ A bag comes from anywhere. Whatever is wrong with it is said in one line that na
 """
 from __future__ import annotations
 
+import functools
+import logging
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from brain_runtime.command.lacking import lacks
+from brain_runtime.contract import git_lfs
 from brain_wire import messages
+
+log = logging.getLogger(__name__)
 
 FILES = (".mcap", ".db3")
 REPAIR = "repair it (`mcap recover`, for .db3 sqlite3's `.recover`), or take it out of the folder"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
 MOST_BYTES = 2**28      # of one message or compressed chunk; what declares more is not unpacked
 
 
@@ -33,6 +39,17 @@ class Heard(NamedTuple):
     topic: str
     at: int
     message: Any
+
+    @property
+    def stamp(self) -> int:
+        """Stamp of a message with a header (ns); when it was recorded where that is 0, as some drivers leave it."""
+        return self.told or self.at
+
+    @property
+    def told(self) -> int:
+        """Stamp that its header tells (ns)."""
+        stamp = self.message.header.stamp
+        return int(stamp.sec) * 10**9 + int(stamp.nanosec)
 
 
 def file_of(path: Path) -> Path:
@@ -67,7 +84,13 @@ class Bag:
 
     def __init__(self, path: Path, reader: Any) -> None:
         self.path, self._reader = path, reader
-        self._kinds = {c.topic: c.msgtype for c in reader.connections}
+        found = {f"/{c.topic.lstrip('/')}": c for c in reader.connections}      # some writers leave out the slash
+        self._kinds = {topic: c.msgtype for topic, c in found.items()}
+        self._recorded = {topic: c.topic for topic, c in found.items()}
+
+    def of_types(self, kinds: tuple[str, ...]) -> list[str]:
+        """Topics of some types, by name."""
+        return sorted(topic for topic, kind in self._kinds.items() if kind in kinds)
 
     def topic(self, name: str) -> str | None:
         """The bag's name of a relative topic, whatever namespace it was recorded in; None: it has none.
@@ -100,6 +123,18 @@ class Bag:
                                  f"another topic, or take the recording out of the folder")
         return found, self._kinds[found]
 
+    def lens_of(self, pictures: str) -> str | None:
+        """Topic of the CameraInfo of pictures; None: there is none.
+
+        It lies beside that of the pictures; of what a transport sends (``camera/image_raw/compressed``) beside that of
+        the pictures themselves.
+        """
+        found = self.topic(pictures)
+        places = [pictures.rpartition("/")[0]]
+        if found is not None and self._kinds[found] == COMPRESSED:
+            places.append(places[0].rpartition("/")[0])
+        return next((name for place in places if self.topic(name := f"{place}/camera_info") is not None), None)
+
     def messages(self, topics: Mapping[str, tuple[str, ...]]) -> Iterator[Heard]:
         """All messages of topics, in the order in which they were recorded, one at a time.
 
@@ -110,7 +145,8 @@ class Bag:
             RecordingError: a topic is missing or has another type, the bag is torn, or a message is none.
         """
         asked = {self.need(name, kinds): name for name, kinds in topics.items()}
-        decoders = {topic: (name, messages.decoder(kind)) for (topic, kind), name in asked.items()}
+        decoders = {self._recorded[topic]: (name, messages.decoder(kind)) for (topic, kind), name in asked.items()}
+        timed = {self._recorded[topic] for topic, kind in asked if messages.has_field(kind, "header")}
         connections = [c for c in self._reader.connections if c.topic in decoders]
         left = sum(connection.msgcount for connection in connections)
         with _torn(self.path):
@@ -126,10 +162,18 @@ class Bag:
                 except messages.MessageError as error:
                     raise RecordingError(f"{self.path}: the message of {connection.topic} at {at / 1e9:.3f} s is "
                                          f"broken ({error}); {REPAIR}") from error
-                yield Heard(name, at, message)
+                heard = Heard(name, at, message)
+                if connection.topic in timed and at and not heard.told:
+                    _say_unstamped(self.path, connection.topic)
+                yield heard
         if left > 0:    # what a hole in a file without checksums looks like
             raise RecordingError(f"{self.path} cannot be read whole ({left} messages fewer than it says that it has); "
                                  f"{REPAIR}")
+
+
+@functools.lru_cache(maxsize=256)       # a recording is opened several times, and said once
+def _say_unstamped(path: Path, topic: str) -> None:
+    log.warning("%s: messages of %s have no stamp; the time at which each was recorded is taken for it", path, topic)
 
 
 @contextmanager
@@ -156,6 +200,9 @@ def opened(path: Path) -> Iterator[Bag]:
     except ModuleNotFoundError as error:
         raise RecordingError(lacks(error.name or "rosbags")) from None
     file = file_of(path)
+    for part in bag_files(file) if file.is_dir() else [file]:
+        if git_lfs.is_pointer(part):
+            raise RecordingError(f"{part} cannot be read: {git_lfs.ADVICE}")
     with _torn(path):
         reader = Reader(file)
         reader.open()

@@ -3,28 +3,33 @@
 
 A folder may hold ``recordings.json``, all of whose keys may be left out::
 
-    {"pictures": "camera/image_raw", "camera_x": 0.15, "camera_yaw": 0.0,
+    {"pictures": "camera/image_raw", "camera_x": 0.15, "camera_yaw": 0.0, "camera_roll": 0.0,
      "splits": {"train": ["monday-1"], "val": ["monday-2"], "test": ["tuesday-1"]}}
 
 A recording that is not listed belongs where its name's hash puts it: of 10 about 8 to train, 1 to val, 1 to test. One
 of the simulated robot, which has ``sim/world``, belongs where its room does: to train, or by its hash to val or test.
+Of a camera that hangs upside down, as ``camera_roll`` (about 3.14) or the recording's ``tf_static`` says, pictures are
+turned.
 """
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
+from brain_runtime.contract.frames import FLOORS, FrameError, Frames
 from brain_sim.room import stable_hash
-from brain_training.recordings.bags import FILES, Bag, RecordingError, bag_files, file_of, opened
+from brain_training.recordings.bags import COMPRESSED, FILES, Bag, RecordingError, bag_files, file_of, opened
 from brain_training.recordings.views import Mount
 
 LIST = "recordings.json"
 SPLITS = ("train", "val", "test")
 PICTURES = "camera/image_raw"
-IMAGES = ("sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage")
+IMAGES = ("sensor_msgs/msg/Image", COMPRESSED)
+TILTED = math.radians(25.0)     # of a camera's roll, that pictures are taken with
 SELF = "self"
 """Labels that a recording's own looks make: :mod:`.own_labels`."""
 OUTCOMES = "outcomes"
@@ -106,12 +111,14 @@ def _listed(folder: Path, names: set[str] | None) -> _Listed:
         told = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(told, dict):
             raise ValueError("it must hold an object")
-        unknown = told.keys() - {"pictures", "camera_x", "camera_yaw", "splits"}
+        unknown = told.keys() - {"pictures", "camera_x", "camera_yaw", "camera_roll", "splits"}
         if unknown:
             raise ValueError(f"unknown key {sorted(unknown)[0]!r}")
-        mount = Mount(float(told.get("camera_x", Mount().ahead)), float(told.get("camera_yaw", 0.0)))
-        if not all(map(math.isfinite, mount)):
-            raise ValueError("camera_x and camera_yaw must be numbers")
+        x, yaw, roll = (float(told.get(key, usual)) for key, usual in (
+            ("camera_x", Mount().ahead), ("camera_yaw", 0.0), ("camera_roll", 0.0)))
+        if not all(map(math.isfinite, (x, yaw, roll))):
+            raise ValueError("camera_x, camera_yaw and camera_roll must be numbers")
+        mount = Mount(x, yaw, _is_over(roll))
         splits: dict[str, str] = {}
         for split, members in told.get("splits", {}).items():
             if split not in SPLITS or not isinstance(members, list):
@@ -129,11 +136,17 @@ def _listed(folder: Path, names: set[str] | None) -> _Listed:
 def _recording(path: Path, listed: _Listed) -> Recording:
     name = path.stem if path.is_file() else path.name
     file_of(path)
+    mount = listed.mount
     with opened(path) as bag:
         digest = ""
         for heard in bag.messages({listed.pictures: IMAGES}):
             digest = hashlib.sha256(repr(heard.message.header.stamp).encode() + bytes(heard.message.data)
                                     ).hexdigest()[:16]
+            if (roll := _roll(bag, heard.message.header.frame_id)) is not None:
+                try:
+                    mount = mount._replace(over=mount.over or _is_over(roll))
+                except ValueError as error:
+                    raise RecordingError(f"{path}: by its tf_static {error}; take it out of the folder") from error
             break
         if not digest:
             raise RecordingError(f"{path} has no picture in {listed.pictures}; take it out of the folder")
@@ -142,7 +155,30 @@ def _recording(path: Path, listed: _Listed) -> Recording:
     if room is not None and (room == "train") != (split == "train"):
         raise RecordingError(f"{path} shows a room of the simulator's split {room} and is listed in {LIST} as {split}; "
                              f"rooms of train are trained on, and no others")
-    return Recording(name, path, split, digest, listed.pictures, listed.mount)
+    return Recording(name, path, split, digest, listed.pictures, mount)
+
+
+def _roll(bag: Bag, frame: str) -> float | None:
+    """Roll (rad) of the camera of a frame by the bag's fixed frames; None where they do not tell it."""
+    if bag.topic("tf_static") is None:
+        return None
+    known = Frames()
+    for heard in bag.messages({"tf_static": ("tf2_msgs/msg/TFMessage",)}):
+        with suppress(FrameError):
+            known.take(heard.message)
+    for base in FLOORS:
+        with suppress(FrameError):
+            return known.mount(frame, base).roll
+    return None
+
+
+def _is_over(roll: float) -> bool:
+    """Tells whether a camera of this roll (rad) hangs upside down. Raises ValueError where it stands on its side."""
+    away = abs(math.remainder(roll, 2 * math.pi))
+    if TILTED < away < math.pi - TILTED:
+        raise ValueError(f"the camera is rolled by {math.degrees(roll):.0f} degrees, and vision learns from pictures "
+                         f"that stand upright or upside down")
+    return away > math.pi / 2
 
 
 def room_of(path: Path) -> str | None:
@@ -177,10 +213,4 @@ def _split_by_name(name: str, room: str | None) -> str:
     return {0: "val", 1: "test"}.get(number, "train")
 
 
-def stamp_of(message: Any) -> int:
-    """Stamp of a message with a header, in ns."""
-    stamp = message.header.stamp
-    return int(stamp.sec) * 10**9 + int(stamp.nanosec)
-
-
-__all__ = ["IMAGES", "LIST", "OUTCOMES", "PICTURES", "SELF", "SPLITS", "Recording", "find", "room_of", "stamp_of"]
+__all__ = ["IMAGES", "LIST", "OUTCOMES", "PICTURES", "SELF", "SPLITS", "Recording", "find", "room_of"]

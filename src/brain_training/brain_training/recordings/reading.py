@@ -6,18 +6,23 @@ as many clips are kept as are asked for, each with the same chance.
 """
 from __future__ import annotations
 
+import logging
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from brain_observe.pictures import is_gray
+from brain_regions.picture_watch import MIRRORED, PictureWatch
 from brain_runtime.contract import odometry
 from brain_runtime.contract.images import LensError
 from brain_sim import robot
 from brain_training.recordings.bags import Bag, RecordingError, opened
-from brain_training.recordings.library import IMAGES, OUTCOMES, SELF, Recording, stamp_of
+from brain_training.recordings.library import IMAGES, LIST, OUTCOMES, SELF, Recording
 from brain_training.recordings.outcomes import outcomes
 from brain_training.recordings.own_labels import Odometry, OwnLabels
 from brain_training.recordings.views import View, focal_of, picture_of, views
+
+log = logging.getLogger(__name__)
 
 OBJECTS = ("brain_interfaces/msg/DetectedObjects",)
 INFO = ("sensor_msgs/msg/CameraInfo",)
@@ -63,30 +68,39 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
     """
     with opened(recording.path) as bag:
         own = source in (SELF, OUTCOMES)
-        label = _own(bag, recording, source == OUTCOMES) if own else _told(bag, recording, source)
+        poses = _poses(bag, recording, needed=own)
+        label = _own(bag, recording, poses, source == OUTCOMES) if own else _told(bag, recording, source)
         wanted: dict[str, tuple[str, ...]] = {recording.pictures: IMAGES}
-        info_topic = recording.pictures.rpartition("/")[0] + "/camera_info"
-        if bag.topic(info_topic) is not None:
+        info_topic = bag.lens_of(recording.pictures)
+        if info_topic is not None:
             wanted[info_topic] = INFO
-        info, last, taken, labelled, shown = None, None, None, 0, 0
+        info, last, taken, labelled, shown, gray, watch = None, None, None, 0, 0, 0, PictureWatch()
         for heard in bag.messages(wanted):
             if heard.topic == info_topic:
                 info = heard.message
             else:
-                stamp = stamp_of(heard.message)
-                if last is not None and stamp < last:
+                stamp = heard.stamp
+                if last is not None and stamp < last.stamp and not last.told and heard.told:
+                    taken = None        # a driver's clock has come: what went before has no time
+                elif last is not None and stamp < last.stamp:
                     raise RecordingError(f"{recording.path}: stamps of {recording.pictures} go back from "
-                                         f"{last / 1e9:.3f} to {stamp / 1e9:.3f} s, as where a clock was set; cut it "
-                                         f"there (`ros2 bag convert`), or take it out of the folder")
-                last = stamp
+                                         f"{last.stamp / 1e9:.3f} to {stamp / 1e9:.3f} s, as where a clock was set; "
+                                         f"cut it there (`ros2 bag convert`), or take it out of the folder")
+                last = heard
                 if taken is not None and stamp - taken < EVERY:
                     continue
-                image = picture_of(heard.message, recording.path, recording.pictures)
+                image = picture_of(heard.message, recording.path, recording.pictures, recording.mount.over)
+                pose = poses.at(stamp) if poses is not None else None
+                if pose is not None and watch.take(image, pose, stamp / 1e9) == MIRRORED:
+                    raise RecordingError(f"{recording.path}: {MIRRORED} Where the camera hangs upside down, say so: "
+                                         f"\"camera_roll\": 3.14 in {LIST}")
                 try:
                     seen = label(stamp, focal_of(info))
                 except LensError as error:
                     raise RecordingError(f"{recording.path}: {info_topic} is refused: {error}; take the recording out "
                                          f"of the folder, or record it with a right calibration") from error
+                if is_gray(image):      # what color a thing has cannot be learned from it
+                    gray, seen = gray + 1, seen and [view._replace(sure=False) for view in seen]
                 labelled, shown = labelled + (seen is not None), shown + 1
                 yield Frame(stamp, image, seen, taken is None or stamp - taken > GAP)
                 taken = stamp
@@ -94,6 +108,9 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
             what = f"no picture has odometry and {VISION}" if own else f"no picture has a label in {source}"
             raise RecordingError(f"{recording.path}: {what} of its own stamp ({shown} pictures); a label carries the "
                                  f"stamp of its picture, as vision's do")
+        if gray:
+            log.warning("%s: %d of %d pictures of %s are gray, and nothing is learned from them of what has a color",
+                        recording.path, gray, shown, recording.pictures)
 
 
 def _told(bag: Bag, recording: Recording, topic: str) -> Label:
@@ -105,36 +122,51 @@ def _told(bag: Bag, recording: Recording, topic: str) -> Label:
     return label
 
 
-def _own(bag: Bag, recording: Recording, by_outcomes: bool) -> Label:
+def _poses(bag: Bag, recording: Recording, needed: bool) -> Odometry | None:
+    """Poses of the recording; None where nobody needs them, and there are none."""
+    if not needed and bag.topic(ODOM) is None:
+        return None
     stamps, poses, judge, refused = [], [], odometry.Odometry(), ""
     for heard in bag.messages({ODOM: ("nav_msgs/msg/Odometry",)}):
-        stamp = stamp_of(heard.message)
-        if judge.hear(heard.message, stamp / 1e9):
+        if judge.hear(heard.message, heard.stamp / 1e9):
             refused = judge.refused
             continue
-        stamps.append(stamp)
+        stamps.append(heard.stamp)
         poses.append(odometry.pose_of(heard.message))
-    if refused and not stamps:
+    if refused and not stamps and needed:
         raise RecordingError(f"{recording.path}: {refused}; correct the driver, and record anew")
+    return Odometry(stamps, poses)
+
+
+def _own(bag: Bag, recording: Recording, poses: Odometry | None, by_outcomes: bool) -> Label:
+    assert poses is not None
     ended = None
     if by_outcomes:
-        statuses = [(stamp_of(heard.message), heard.message) for heard in bag.messages({STATUS: GOALS})]
+        statuses = [(heard.stamp, heard.message) for heard in bag.messages({STATUS: GOALS})]
         ended = outcomes(statuses, [heard.message for heard in bag.messages({LANGUAGE: FEATURES})])
         if not ended:
             raise RecordingError(f"{recording.path}: no goal with a color and a shape was reached in it, or ended at "
                                  f"something else; labels from {OUTCOMES} need {STATUS} and {LANGUAGE} of such goals")
-    own = OwnLabels(_objects(bag, recording, VISION), Odometry(stamps, poses), ended)
+    own = OwnLabels(_objects(bag, recording, VISION), poses, ended)
     return lambda stamp, focal: own.views(stamp, recording.mount, focal)
 
 
 def _objects(bag: Bag, recording: Recording, topic: str) -> dict[int, Any]:
-    """DetectedObjects by the stamp of their picture."""
+    """DetectedObjects by the stamp of their picture; one without a stamp belongs to the newest picture before it."""
     found: dict[int, Any] = {}
+    unstamped = False
     for heard in bag.messages({topic: OBJECTS}):
-        found[stamp_of(heard.message)] = heard.message
+        unstamped = unstamped or not heard.told
+        found[heard.stamp] = heard.message
         if len(found) > MOST_LABELS:
             raise RecordingError(f"{recording.path} has more than {MOST_LABELS} labels in {topic}; split the recording "
                                  f"(`ros2 bag convert`)")
+    picture = None
+    for heard in bag.messages({topic: OBJECTS, recording.pictures: IMAGES}) if unstamped else ():
+        if heard.topic == recording.pictures:
+            picture = heard.stamp
+        elif not heard.told and picture is not None:
+            found[picture] = heard.message
     return found
 
 

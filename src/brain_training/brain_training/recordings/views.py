@@ -2,17 +2,16 @@
 """Views of recorded pictures: objects as the network's own camera would see them, and labels of its columns."""
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from brain_observe.pictures import unpacked
 from brain_regions.vision.fitting import fitted
 from brain_regions.vision.network import COLUMNS, FOCAL, SLOTS, WIDTH
 from brain_runtime.contract import images
-from brain_runtime.command.lacking import lacks
 from brain_sim.camera import SeenObject
 from brain_sim.things import COLORS, SHAPES
 from brain_training.recordings.bags import RecordingError
@@ -20,14 +19,14 @@ from brain_training.vision_data import CLEAR_PIXELS, NOTHING, UNSURE, Labels
 
 SURE = 0.5              # confidence from which on an object of a label is asked for
 WIDEST = math.radians(80.0)
-MOST_PIXELS = 2**26     # of a compressed picture; what says that it has more is not unpacked
 
 
 class Mount(NamedTuple):
-    """Mount of a camera in base_link: m ahead, and the direction it looks in (rad)."""
+    """Mount of a camera in base_link: m ahead, the direction it looks in (rad), and whether it hangs upside down."""
 
     ahead: float = 0.15
     yaw: float = 0.0
+    over: bool = False
 
 
 class View(NamedTuple):
@@ -49,35 +48,24 @@ class View(NamedTuple):
     sure: bool
 
 
-def picture_of(message: Any, path: Path, topic: str) -> np.ndarray:
+def picture_of(message: Any, path: Path, topic: str, over: bool = False) -> np.ndarray:
     """uint8 [HEIGHT, WIDTH, 3] of an Image or a CompressedImage (JPEG, PNG) of any size.
+
+    Args:
+        message: what was recorded.
+        path, topic: of the recording, for messages to a person.
+        over: the camera hangs upside down, and its picture is turned.
 
     Raises:
         RecordingError: it cannot be read; says which bag.
     """
     try:
-        return fitted(images.rgb(message) if hasattr(message, "encoding") else _unpacked(message))
+        picture = images.rgb(message) if hasattr(message, "encoding") else unpacked(bytes(message.data), message.format)
+        return fitted(picture[::-1, ::-1] if over else picture)
     except ValueError as error:
         raise RecordingError(f"{path}: a picture of {topic} cannot be used: {error}; record it as rgb8, bgr8, rgba8, "
                              f"bgra8, JPEG or PNG of at least {images.SMALLEST} x {images.SMALLEST} pixels, or take "
                              f"the recording out of the folder") from error
-
-
-def _unpacked(message: Any) -> np.ndarray:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ModuleNotFoundError:
-        raise RecordingError(lacks("PIL")) from None
-    try:
-        with Image.open(io.BytesIO(bytes(message.data)), formats=("JPEG", "PNG")) as image:
-            columns, rows = image.size
-            if columns * rows > MOST_PIXELS:
-                raise ValueError(f"it says that it has {columns} x {rows} pixels")
-            if min(columns, rows) < images.SMALLEST:
-                raise ValueError(f"it has {columns} x {rows} pixels")
-            return np.asarray(image.convert("RGB"))
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"format {message.format!r}: {str(error).splitlines()[0][:120]}") from error
 
 
 def focal_of(info: Any) -> float:
