@@ -167,7 +167,7 @@ class Frames:
 
 
 def _is_optical(pose: Pose) -> bool:
-    """Whether a frame must be an optical one: as one of REP 103 it would look up or down, and its side would too."""
+    """Tells that a frame must be an optical one: as one of REP 103 its side would look up or down."""
     return abs(pose.turned[2, 0]) < 0.5 and pose.turned[2, 1] < -0.5
 
 
