@@ -169,7 +169,7 @@ def test_a_pointer_in_place_of_a_bag_is_named_with_the_remedy(tmp_path, storage)
 
 
 def test_a_pointer_in_place_of_weights_is_named_with_the_remedy(tmp_path):
-    from brain_edge.federated.weights import WeightsProblem, unpack
+    from brain_cloud.federated.weights import WeightsProblem, unpack
     from brain_edge.models.model_file import ModelProblem, read_model
     from brain_regions.vision import weights
     from brain_training.incremental.taking import WorkerProblem, _weights
@@ -187,7 +187,7 @@ def test_a_pointer_in_place_of_weights_is_named_with_the_remedy(tmp_path):
 
 @pytest.mark.parametrize("kind", ["BF16", "F8_E4M3", "F8_E5M2"])
 def test_weights_of_a_kind_that_numpy_has_not_are_refused_by_its_name(tmp_path, kind):
-    from brain_edge.federated.weights import WeightsProblem, unpack
+    from brain_cloud.federated.weights import WeightsProblem, unpack
     from brain_training.incremental.taking import WorkerProblem, _weights
 
     size = 2 * (2 if kind == "BF16" else 1)

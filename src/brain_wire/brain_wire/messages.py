@@ -180,11 +180,12 @@ def _coerce(name: str, field: str, definition: tuple, value: Any) -> Any:
         base, bound = detail
         if base not in TEXTS:
             return value
-        wide = base == "wstring"
-        size = len(value.encode("utf-16-le")) // 2 if wide else len(value.encode())
-        if bound and size > bound:
-            unit = "units" if wide else "bytes"
-            raise MessageError(f"{name}.{field}: {size} {unit} of text, but at most {bound} fit")
+        if bound:
+            wide = base == "wstring"
+            size = len(value.encode("utf-16-le")) // 2 if wide else len(value.encode())
+            if size > bound:
+                unit = "units" if wide else "bytes"
+                raise MessageError(f"{name}.{field}: {size} {unit} of text, but at most {bound} fit")
         return value
     if kind == Nodetype.NAME:
         return value

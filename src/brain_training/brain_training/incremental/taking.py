@@ -55,7 +55,7 @@ def take(learned: Path, listed: Path | None, out: Path, settings: Settings, tell
 
 
 def _weights(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    from brain_edge.federated.weights import WeightsProblem, unpack
+    from brain_cloud.federated.weights import WeightsProblem, unpack
 
     try:
         data = path.read_bytes()
