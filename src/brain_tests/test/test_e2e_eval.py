@@ -14,6 +14,7 @@ from brain_tests.processes import gone, workers
 
 
 @pytest.mark.slow
+@pytest.mark.alone      # the world gives a second to stop in, whatever else the machine has to do
 def test_an_episode_over_zenoh():
     seed = next(s for s in range(1000) if episodes("val", 1, s)[0].kind == "stop")
     done = subprocess.run(
