@@ -98,8 +98,7 @@ MODULES = {
         *(CLOUD + f"{name}.py" for name in ("admission", "receiver", "sender", "deliveries", "versions", "epochs",
                                             "full_disk", "attackers"))),
         marks="not alone and not extended"),
-    "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_cloud/brain_cloud/federated/*.py",
-                         "brain_training/brain_training/federated.py"), (
+    "federated": Module(("brain_cloud/brain_cloud/federated/*.py", "brain_training/brain_training/federated.py"), (
         CLOUD + "strategies.py", TRAINING + "federated.py", CLOUD + "rounds.py", CLOUD + "learning.py"),
         marks="not alone and not extended"),
     "parameter server": Module(("brain_training/brain_training/parameter_server/*.py",), (

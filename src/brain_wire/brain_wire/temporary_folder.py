@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -10,6 +11,8 @@ import tempfile
 import weakref
 from pathlib import Path
 from typing import Iterator
+
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # file systems without them, as some of NFS
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory):
@@ -23,23 +26,29 @@ class TemporaryFolder(tempfile.TemporaryDirectory):
     """
 
     def __init__(self, kind: str) -> None:
-        self._kind = kind
         clear(kind)
+        self._lock: weakref.finalize | None = None
         while True:
-            # no name of theirs that lock none
+            # releases before this lock none, and name theirs otherwise
             super().__init__(prefix=f"brain-{kind}.", ignore_cleanup_errors=True)
-            with contextlib.suppress(BlockingIOError, FileNotFoundError):   # who clears may be quicker
-                locked = _locked(Path(self.name))
-                self._unlock = weakref.finalize(self, os.close, locked)
+            try:
+                self._lock = weakref.finalize(self, os.close, _locked(Path(self.name)))
                 if Path(self.name).is_dir():
                     return
-                self._unlock()
-            super().cleanup()
+            except (BlockingIOError, FileNotFoundError):    # who clears was quicker
+                pass
+            except OSError as error:
+                if error.errno in NO_LOCKS:     # nobody else can lock it either, so it stays
+                    return
+                self.cleanup()
+                raise
+            self.cleanup()
 
     def cleanup(self) -> None:
         """Removes the folder, with all that is in it."""
         super().cleanup()
-        self._unlock()
+        if self._lock is not None:
+            self._lock()
 
 
 def clear(kind: str) -> None:

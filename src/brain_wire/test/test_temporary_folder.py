@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of processes that end, and of those that are killed."""
+import errno
+import fcntl
 import subprocess
 import sys
 import tempfile
 
 import pytest
-from brain_wire.temporary_folder import TemporaryFolder
+from brain_wire.temporary_folder import TemporaryFolder, clear
 
 CODE = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from brain_wire.temporary_folder import TemporaryFolder
+from brain_wire.temporary_folder import TemporaryFolder, clear
 made = [TemporaryFolder("it") for _ in range(2)]
 print(made[0].name, flush=True)
 sys.stdin.read()
@@ -57,4 +59,15 @@ def test_many_that_begin_at_once_have_one_each(place):
     assert len(list(place.iterdir())) == 8
     for process, _ in processes:
         process.communicate()
+    assert not list(place.iterdir())
+
+
+def test_a_file_system_without_locks_has_folders_too_and_none_is_cleared(place, monkeypatch):
+    def flock(descriptor, how):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with TemporaryFolder("it") as name:
+        clear("it")
+        assert name in map(str, place.iterdir())
     assert not list(place.iterdir())

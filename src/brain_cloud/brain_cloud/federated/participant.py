@@ -17,11 +17,11 @@ from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
-from brain_edge.blobs.carry import LEARNING, Carrier
-from brain_edge.blobs.store import SHA256, BlobProblem, Blobs
 from brain_cloud.federated import round_messages
 from brain_cloud.federated.learner import Learner
 from brain_cloud.federated.weights import Weights, WeightsProblem, check, digest, pack, unpack
+from brain_edge.blobs.carry import LEARNING, Carrier
+from brain_edge.blobs.store import SHA256, BlobProblem, Blobs
 from brain_edge.messages import question
 from brain_edge.messages.question import NoAnswer, NotGiven, insist, rest
 from brain_edge.messages.rate_limit import RETRY

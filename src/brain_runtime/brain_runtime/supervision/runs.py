@@ -2,7 +2,6 @@
 """Folders of runs: made so that no two brains share one, locked while a brain runs, and pruned but for those locked."""
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import IO
 
 from brain_wire import private
+from brain_wire.temporary_folder import NO_LOCKS
 
 LOCK = ".lock"
 KEPT = 20           # runs whose logs are kept, where no folder was named
 _STAMP = re.compile(r"\d{8}-\d{6}(-\d+)?")
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # file systems without them, as some of NFS
 
 
 class FolderTaken(OSError):
@@ -46,7 +45,7 @@ class Claim:
             self.release()
             raise FolderTaken(f"a brain that is running uses {folder}; end it, or name another folder") from None
         except OSError as error:
-            if error.errno not in _NO_LOCKS:
+            if error.errno not in NO_LOCKS:
                 self.release()
                 raise
 
@@ -87,7 +86,7 @@ def _wait_for(turn: IO) -> None:
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise
 
 
