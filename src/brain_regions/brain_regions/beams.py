@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Beams of a LaserScan: the one place that says what each of them tells, for every region that reads scans.
 
-A beam ends at something (HIT), comes back from nothing within range (OPEN), ends at the robot itself (OWN), or tells
-nothing (UNKNOWN). REP 117 says which numbers mean which; where a driver has conventions of its own, the robot's profile
-says so (the keys of ``scan``, parameters ``scan_*`` of :class:`brain_regions.body.Body`).
+A beam ends at something (HIT), comes back from nothing within range (OPEN), meets the floor (FLOOR, where the lidar
+leans), is kept from telling anything by a part of the robot itself (OWN), or tells nothing (UNKNOWN). REP 117 says
+which numbers mean which; where a driver has conventions of its own, the robot's profile says so (the keys of ``scan``,
+parameters ``scan_*`` of :class:`brain_regions.body.Body`).
 """
 from __future__ import annotations
 
@@ -14,14 +15,18 @@ import numpy as np
 
 from brain_regions.azimuth import sound, wrap
 from brain_regions.body import DEFAULT, Body
+from brain_runtime.contract.optics import Mount
 
-UNKNOWN, HIT, OPEN, OWN = range(4)
+UNKNOWN, HIT, OPEN, OWN, FLOOR = range(5)
 LEAST = 5               # beams that a scan must have
 MOST = 1440             # beams that are looked at one by one; of more, neighbors are taken together
 FINE = 72               # beams from which on a single one without a return, between others that have one, was lost
 TELLING = 0.05          # share of beams that must tell something
 FAR_AWAY = 100.0        # m: a scan with no return nearer than that is not in meters
 WIDEST_LEAST = 2.0      # m: neither is one whose least range is larger
+LEAN = math.radians(20.0)       # of a lidar: one that leans more sees other things than what is in the way
+STEEP = math.radians(8.0)       # what rises or falls by more, and comes back from nothing, tells of no free floor
+FLAT = 0.04             # m above the floor: what ends so low is the floor
 
 
 class Beams(NamedTuple):
@@ -45,6 +50,11 @@ class Beams(NamedTuple):
     measured: np.ndarray
 
     @property
+    def telling(self) -> np.ndarray:
+        """Mask of the beams that tell something of the room, bool[n]."""
+        return (self.kinds != UNKNOWN) & (self.kinds != OWN)
+
+    @property
     def spacing(self) -> float:
         """Angle between two beams (rad)."""
         return abs(float(self.directions[1] - self.directions[0]))
@@ -56,22 +66,37 @@ class Beams(NamedTuple):
 
     def rays(self) -> tuple[np.ndarray, np.ndarray]:
         """As :meth:`hits`, and those that tell of free floor only, at an infinite distance. Angles are in -pi..pi."""
-        told = (self.kinds == HIT) | (self.kinds == OPEN)
+        told = (self.kinds == HIT) | (self.kinds == OPEN)    # of those that meet the floor, what is behind is not known
         return wrap(self.angles[told]), np.where(self.kinds == OPEN, np.float32(np.inf), self.distances)[told]
 
 
-def heard(scan: Any | None, body: Body = DEFAULT) -> tuple[Beams | None, str]:
+def heard(scan: Any | None, body: Body = DEFAULT, second: tuple[Any, Body] | None = None) -> tuple[Beams | None, str]:
     """Beams of the newest LaserScan, or None and why there are none, for a person; :mod:`.scan_watch` says more."""
     why = "no fresh scan" if scan is None else misshapen(scan)
     if why:
         return None, why
-    seen = read(scan, body)
+    seen = read(scan, body, second)
     why = untold(seen, body)
     return (None, why) if why else (seen, "")
 
 
-def read(scan: Any, body: Body = DEFAULT) -> Beams:
-    """Reads each beam of a LaserScan (kind, angle, distance); :func:`misshapen` must find nothing in the scan."""
+def read(scan: Any, body: Body = DEFAULT, second: tuple[Any, Body] | None = None) -> Beams:
+    """Reads each beam of a LaserScan (kind, angle, distance); :func:`misshapen` must find nothing in the scan.
+
+    Args:
+        scan: LaserScan.
+        body: of the robot, and how the lidar is mounted.
+        second: the scan of another lidar, and the body with that one's mounting; its beams follow those of the first.
+    """
+    seen = _read(scan, body)
+    if second is None:
+        return seen
+    other = _read(*second)
+    return Beams(*(min(one, more) if isinstance(one, float) else np.concatenate((one, more))
+                   for one, more in zip(seen, other)))
+
+
+def _read(scan: Any, body: Body) -> Beams:
     measured = np.asarray(scan.ranges, dtype=np.float32)
     least, most = max(scan.range_min, 1e-3), scan.range_max
     too_near = np.isneginf(measured)
@@ -87,10 +112,29 @@ def read(scan: Any, body: Body = DEFAULT) -> Beams:
     if len(ranges) >= FINE:
         open_ = kinds == OPEN
         kinds[open_ & ~np.roll(open_, 1) & ~np.roll(open_, -1)] = UNKNOWN
+    if body.lidar_pitch or body.lidar_roll:
+        directions, ranges = _leaning(kinds, directions, ranges, body.lidar)
+    else:
+        directions = directions + np.float32(body.lidar_yaw)
     angles, distances = _from_base(directions, ranges, body)
     for begin, end, reach in body.own:
-        kinds[((angles - begin) % (2 * math.pi) <= (end - begin) % (2 * math.pi)) & (distances < reach)] = OWN
-    return Beams(kinds, directions + np.float32(body.lidar_yaw), ranges, angles, distances, float(most), measured)
+        # a post may swallow a beam, too: what comes back from nothing behind it tells of no free floor
+        at = np.where(kinds == OPEN, _from_base(directions, np.full_like(ranges, reach), body)[0], angles)
+        own = (at - begin) % (2 * math.pi) <= (end - begin) % (2 * math.pi)
+        kinds[own & ((distances < reach) | (kinds == OPEN))] = OWN
+    return Beams(kinds, directions, ranges, angles, distances, float(most), measured)
+
+
+def _leaning(kinds: np.ndarray, angles: np.ndarray, ranges: np.ndarray, lidar: Mount) -> tuple[np.ndarray, np.ndarray]:
+    """Beams of a lidar that leans or hangs upside down, laid on the floor: directions (rad) and ranges (m), float32[n].
+
+    ``kinds`` is changed where a beam meets the floor, or goes over or below what it would tell of.
+    """
+    directions, along, up = lidar.beams(angles)
+    kinds[(kinds == OPEN) & (np.abs(up) > math.sin(STEEP))] = UNKNOWN
+    with np.errstate(invalid="ignore"):
+        kinds[(kinds == HIT) & (lidar.height + ranges * up < FLAT)] = FLOOR
+        return directions.astype(np.float32), (ranges * along).astype(np.float32)
 
 
 def _together(kinds: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -103,18 +147,17 @@ def _together(kinds: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.take_along_axis(values, best, 1)[:, 0] for values in (kinds, ranges, *more))
 
 
-def _from_base(angles: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.ndarray, np.ndarray]:
-    """Beams as the lidar has them to angles (rad) and distances (m) from the base, float32[n] each.
+def _from_base(directions: np.ndarray, ranges: np.ndarray, body: Body) -> tuple[np.ndarray, np.ndarray]:
+    """Beams as they leave the lidar to angles (rad) and distances (m) from the base, float32[n] each.
 
-    Of those that are not finite, which have no end to be seen from elsewhere, only the direction is turned.
+    Of those that are not finite, which have no end to be seen from elsewhere, only the direction is known.
     """
-    if not (body.lidar_x or body.lidar_y or body.lidar_yaw):
-        return angles, ranges
-    turned = angles + np.float32(body.lidar_yaw)
+    if not (body.lidar_x or body.lidar_y or body.lidar_yaw or body.lidar_pitch or body.lidar_roll):
+        return directions, ranges
     ends = np.isfinite(ranges)
     reach = np.where(ends, ranges, np.float32(0.0))
-    x, y = body.lidar_x + reach * np.cos(turned), body.lidar_y + reach * np.sin(turned)
-    return (np.where(ends, np.arctan2(y, x), wrap(turned)).astype(np.float32),
+    x, y = body.lidar_x + reach * np.cos(directions), body.lidar_y + reach * np.sin(directions)
+    return (np.where(ends, np.arctan2(y, x), wrap(directions)).astype(np.float32),
             np.where(ends, np.hypot(x, y), ranges).astype(np.float32))
 
 
@@ -140,7 +183,11 @@ def misshapen(scan: Any) -> str:
 def untold(beams: Beams, body: Body) -> str:
     """Returns the reason why beams tell nothing of the room, for a person; empty where they do."""
     count = len(beams.kinds)
-    told = np.count_nonzero(beams.kinds != UNKNOWN)
+    leans = math.acos(min(abs(math.cos(body.lidar_pitch) * math.cos(body.lidar_roll)), 1.0))
+    if leans > LEAN:
+        return (f"the lidar leans by {math.degrees(leans):.0f} degrees, and does not see what is in the way: mount it "
+                f"level, or correct its frame in the URDF or lidar_pitch and lidar_roll in the profile")
+    told = np.count_nonzero(beams.telling)
     if told < TELLING * count:
         r = beams.measured
         each = {"not a number": np.count_nonzero(np.isnan(r)), "0": np.count_nonzero(r == 0.0),

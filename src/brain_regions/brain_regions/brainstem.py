@@ -17,9 +17,10 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.body import Body
+from brain_regions.lidars import Scanning
 from brain_regions.obedience import Obedience
 from brain_regions.scan_watch import ScanWatch
-from brain_runtime import FEATURE, Gated, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_runtime import FEATURE, Gated, In, LATCHED, Out, SENSOR, STREAM, parameter
 from brain_runtime.interfaces import Heartbeat, Trace
 from brain_runtime.contract.odometry import Odometry
 from brain_wire import messages, private
@@ -59,7 +60,7 @@ class BrainstemParameters(Body):
                               live=False)
 
 
-class Brainstem(Region):
+class Brainstem(Scanning):
     """Passes motor's command on, limited, or stops."""
 
     rate = 50.0
@@ -71,7 +72,6 @@ class Brainstem(Region):
                    device=True)
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     estop = In("estop", "std_msgs/msg/Bool", LATCHED.with_depth(10), trigger=True, every=True, device=True)
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
@@ -88,6 +88,7 @@ class Brainstem(Region):
         self._heard: list = []  # messages that the points were made of
         self._lidar, self._odometry, self._base = ScanWatch(), Odometry(), Obedience()
         self._told = ("", -math.inf)    # what was logged last, and when
+        self._noted = ""                # of how lidars are mounted
 
     def initial_state(self):
         # velocity: what was published last (m/s, rad/s); scans: sound scans so far, up to 1
@@ -198,15 +199,17 @@ class Brainstem(Region):
 
     def _watch(self, inbox, velocity) -> None:
         """Looks at the newest scan, and at what became of the newest command; tells people what is wrong."""
-        scan = inbox.get("scan")
-        if scan is not None:
-            self._lidar.take(scan, self._odometry.pose(inbox, FRESH_ODOMETRY), inbox.now, self.parameters,
-                             self._odometry.stamp)
+        self._lidar.hear(inbox, self._odometry.pose(inbox, FRESH_ODOMETRY), self.parameters, self._odometry.stamp)
         self._base.take(self._odometry.pose(inbox, HEARD_ODOMETRY), velocity, self._lidar.beams, inbox.now)
-        self.trouble = self._lidar.fault or self._base.fault or self._lidar.hint
-        if self.trouble and (self.trouble != self._told[0] or inbox.now - self._told[1] > TELL_EVERY):
-            self._told = self.trouble, inbox.now
-            log.warning("%s", self.trouble)
+        worse, note = self._lidar.fault or self._base.fault or self._lidar.hint, self._lidar.lidars.note
+        self.trouble = worse or note
+        if worse and (worse != self._told[0] or inbox.now - self._told[1] > TELL_EVERY):
+            self._told = worse, inbox.now
+            log.warning("%s", worse)
+        if note != self._noted:     # it stops nothing, and is told once
+            self._noted = note
+            if note:
+                log.warning("%s", note)
 
     def _emergency(self, inbox, state):
         stopped = bool(state["stopped"][0])

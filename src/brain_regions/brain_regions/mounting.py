@@ -132,7 +132,8 @@ def _said(side: int, yaw: float, scale: float) -> str:
         return (f"the scan moves much {'farther' if scale > 1.0 else 'less'} than odometry says: are the lidar's "
                 "ranges in meters, does odometry have the right wheel radius, or do the wheels slip?")
     if side < 0:
-        return ("the scan turns the other way than odometry: is the lidar upside down (its driver's setting for that, "
-                "or a negative angle_increment), or is odometry mirrored?")
-    return (f"the scan moves as if the lidar were turned by {math.degrees(yaw):.0f} degrees more to the left than "
-            f"lidar_yaw says; add {yaw:.4f} to it in the robot's profile, unless it is odometry that tells the way so")
+        return ("the scan turns the other way than odometry: is the lidar upside down (lidar_roll: 3.1416 in the "
+                "profile, or its frame, its driver's setting, or a negative angle_increment), or is odometry mirrored?")
+    return (f"the scan moves as if the lidar were turned by {math.degrees(yaw):.0f} degrees more to the left than it "
+            f"is said to be; add {yaw:.4f} to lidar_yaw in the robot's profile, or to the lidar's frame where that is "
+            f"believed, unless it is odometry that tells the way so")

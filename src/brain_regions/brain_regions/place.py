@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from brain_regions import azimuth, room_map, ways
 from brain_regions.body import Body
+from brain_regions.lidars import Scanning
 from brain_regions.obedience import HEARTBEATS, NOT_BELIEVED, disobeyed
 from brain_regions.past import AHEAD, Past
 from brain_regions.room_map import CELL, FAR, SIZE
 from brain_regions.scan_watch import ScanWatch
-from brain_runtime import FEATURE, Gated, In, Out, Region, SENSOR, parameter
+from brain_runtime import FEATURE, Gated, In, Out, SENSOR, parameter
 from brain_runtime.interfaces import Control
 from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_wire import messages
@@ -69,13 +70,13 @@ class PlaceParameters(Body):
                                  high=5.0)
 
 
-class Place(Region):
+class Place(Scanning):
     """Coverage and ways from odometry and scan."""
 
     Parameters = PlaceParameters
     ablations = {"off": "brain_eval.baselines.no_place:NoPlace"}
 
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, trigger=True, device=True)
+    scan = replace(Scanning.scan, trigger=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
     objects = In("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE.with_depth(4), key="source")
     others = In("sensor/features", FEATURES, FEATURE.with_depth(10), key="source", device=True)
@@ -115,10 +116,10 @@ class Place(Region):
         }
 
     def step(self, inbox, state, dt, rng):
-        scan, told = inbox.get("scan"), self._odometry.pose(inbox, 0.5)
+        told = self._odometry.pose(inbox, 0.5)
         self.trouble = self._odometry.refusal(inbox, 0.5) or self._unplaced
-        if told is None or scan is None or self._lidar.take(scan, told, inbox.now, self.parameters,
-                                                            self._odometry.stamp):
+        if self._lidar.hear(inbox, told, self.parameters, self._odometry.stamp) is None or told is None or (
+                self._lidar.fault):
             return {}, state
         if disobeyed(inbox).startswith(NOT_BELIEVED):       # the robot may be anywhere: as if it had been carried
             return {}, self.initial_state()

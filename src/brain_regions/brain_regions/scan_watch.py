@@ -17,10 +17,12 @@ import numpy as np
 
 from brain_regions import beams
 from brain_regions.azimuth import wrap
-from brain_regions.beams import HIT, OPEN, UNKNOWN, Beams
+from brain_regions.beams import HIT, OPEN, Beams
 from brain_regions.body import DEFAULT, Body
+from brain_regions.lidars import Lidars, carried
 from brain_regions.mounting import Mounting
 from brain_regions.past import DISAGREE, Past, Pose, since
+from brain_runtime.contract.outline import bins_of, in_words, parts
 from brain_wire.messages import time_seconds
 
 HOLD = 2.0                      # s for which scans must be sound after one that was not
@@ -95,10 +97,11 @@ class ScanWatch:
         doubtful: beams of the newest scan that come back from nothing may be dead.
         unproven: whether those ahead are is seen by a turn on the spot.
         beams: of the newest scan that can be read.
+        lidars: how lidars are mounted.
     """
 
     def __init__(self) -> None:
-        self.body = DEFAULT
+        self.body, self.lidars = DEFAULT, Lidars()
         self.beams: Beams | None = None
         self.fault = self.outline = self.fixed = ""
         self.ways = ("", "")
@@ -126,15 +129,31 @@ class ScanWatch:
         """Reason why it may not go ahead, for a person."""
         return self.outline or self.ways[0]
 
-    def take(self, scan: Any, pose: Pose | None, now: float, body: Body, stamp: float = 0.0) -> str:
+    def hear(self, inbox: Any, pose: Pose | None, parameters: Body, stamp: float = 0.0) -> Any | None:
+        """Takes in what came on the ports of :class:`.lidars.Scanning`, as :meth:`take` does; the newest scan, or None.
+
+        Args:
+            inbox: of the region.
+            pose, stamp: as there.
+            parameters: of the region: what the profile says of robot and lidars.
+        """
+        scan, body, second, fault = self.lidars.take(inbox, parameters)
+        if scan is not None:
+            self.take(scan, pose, inbox.now, body, stamp, second, fault)
+        return scan
+
+    def take(self, scan: Any, pose: Pose | None, now: float, body: Body, stamp: float = 0.0,
+             second: tuple[Any, Body] | None = None, fault: str = "") -> str:
         """Takes in the newest scan, once.
 
         Args:
             scan: LaserScan; the same one again changes nothing.
             pose: of the robot by odometry; None: not known.
             now: s, on any steady clock.
-            body: what the profile says of robot and lidar.
+            body: of the robot, and how the lidar is mounted on it.
             stamp: of the odometry that the pose is of (s); 0: not known.
+            second: the newest scan of a second lidar, and the body with that one's mounting.
+            fault: why the scan is not to be believed, whatever it says.
 
         Returns:
             :attr:`fault`.
@@ -143,9 +162,9 @@ class ScanWatch:
             return self.fault
         self._scan, self.body = scan, body
         self._turn(pose, stamp)
-        why = beams.misshapen(scan) or ("" if pose is None else _late(time_seconds(scan.header.stamp), stamp))
+        why = fault or beams.misshapen(scan) or ("" if pose is None else _late(time_seconds(scan.header.stamp), stamp))
         if not why:
-            self.beams = seen = beams.read(scan, self.body)
+            self.beams = seen = beams.read(scan, self.body, second and self._at_once(scan, *second))
             why = (self._repeats(seen, pose, now) or self._jumps(seen, pose, now) or beams.untold(seen, self.body)
                    or self._judge(seen, pose, now)
                    or self._mounting.take(seen, self._taken_from(time_seconds(scan.header.stamp), pose, stamp)))
@@ -166,6 +185,11 @@ class ScanWatch:
         self._pose = pose
         if pose is not None:
             self._past.put(stamp, pose)
+
+    def _at_once(self, scan: Any, other: Any, body: Body) -> tuple[Any, Body]:
+        """The second lidar's scan as if it was taken with the first one's, where it is known from where both were."""
+        here, there = (self._past.at(time_seconds(one.header.stamp)) for one in (scan, other))
+        return (other, body) if here is None or there is None else (other, carried(body, *since(here, there)))
 
     def _taken_from(self, stamp: float, pose: Pose | None, odometry: float) -> Pose | None:
         """Pose that the scan was taken from; None where nobody knows: on a busy machine one of them comes late.
@@ -262,7 +286,7 @@ class ScanWatch:
         few = 0.05 if count >= beams.FINE else 0.6
         if len(expected) >= max(few * count, 3) and len(points) <= LOST * len(expected):
             return DEAD.format("its returns vanished all at once")
-        self._ever[self._bins(seen.directions[hit])] = True
+        self._ever[bins_of(seen.directions[hit], BINS)] = True
         gone = [self._of_either_half(self._vanished, seen, middle, expected) for middle in (0.0, math.pi)]
         if not any(gone):
             self._before = _Before(pose, now, points)
@@ -291,7 +315,7 @@ class ScanWatch:
 
     def _blind(self, seen: Beams, middle: float) -> str:
         """Returns the reason why a way cannot be judged: beams that tell something lie too far apart in it."""
-        telling = np.sort(wrap(seen.directions - middle)[seen.kinds != UNKNOWN].astype(float))
+        telling = np.sort(wrap(seen.directions - middle)[seen.telling].astype(float))
         edges = np.concatenate((telling[-1:] - 2 * math.pi, telling, telling[:1] + 2 * math.pi))
         least = max(BLIND, 2.5 * seen.spacing)
         width = np.minimum(edges[1:], SECTOR) - np.maximum(edges[:-1], -SECTOR)
@@ -326,7 +350,7 @@ class ScanWatch:
         hit, inside = seen.kinds == HIT, np.abs(aside) < SECTOR / 2
         if self.body.scan_empty_is_free or np.count_nonzero(inside & (seen.kinds == OPEN)) <= 0.5 * inside.sum():
             return ""       # it is known, or it is blind
-        if np.mean(self._ever[self._bins(seen.directions[inside])]) > 1.5 * LOST:   # a bin lies on each edge
+        if np.mean(self._ever[bins_of(seen.directions[inside], BINS)]) > 1.5 * LOST:   # a bin lies on each edge
             return ""
         flanks = [np.flatnonzero(hit & side) for side in (aside > 0, aside < 0)]
         nearest = [at[np.abs(aside[at]).argmin()] for at in flanks if len(at)]
@@ -337,15 +361,11 @@ class ScanWatch:
 
     # -- inside the outline, and what turns with the robot -----------------------------------------------------------
 
-    @staticmethod
-    def _bins(angles: np.ndarray) -> np.ndarray:
-        return np.floor((angles + math.pi) * (BINS / (2 * math.pi))).astype(int) % BINS
-
     def _look_inside(self, angles: np.ndarray, distances: np.ndarray, now: float) -> None:
         """Finds out what stands inside the robot's outline, and proposes what the profile is to say of it."""
         near = distances < self.body.inside
         seen = np.zeros(BINS, bool)
-        seen[self._bins(angles[near])] = True
+        seen[bins_of(angles[near], BINS)] = True
         first, last = self._inside
         first[seen & (now - last > FORGET)] = now
         last[seen] = now
@@ -356,20 +376,8 @@ class ScanWatch:
             self.outline = ""
         elif not self.outline:
             self.outline = ("something stands inside the robot's outline; if it is the robot's own: "
-                            f"scan: {{own: {self._proposed(angles[near], distances[near], stays)}}} in its profile")
-
-    def _proposed(self, angles: np.ndarray, distances: np.ndarray, stays: np.ndarray) -> str:
-        """Value of ``scan_own`` that takes what was seen in some bins for the robot's own, with room to spare."""
-        own = []
-        begins = np.flatnonzero(stays & ~np.roll(stays, 1))
-        for begin in begins if len(begins) else [0]:
-            length = next((k for k in range(1, BINS) if not stays[(begin + k) % BINS]), BINS)
-            at = (self._bins(angles) - begin) % BINS < length
-            if at.any():
-                middle = (begin + length / 2) * 2 * math.pi / BINS - math.pi
-                off = wrap(angles[at] - middle)
-                own += [wrap(middle + off.min() - 0.05), wrap(middle + off.max() + 0.05), distances[at].max() + 0.03]
-        return "[" + ", ".join(f"{v:.2f}" for v in own) + "]"
+                            f"scan: {{own: {in_words(parts(angles[near], distances[near], stays))}}} in its profile, "
+                            "which `brain doctor --own` writes after a full turn")
 
     def _hold_against(self, now: float) -> None:
         """Blames the robot itself for what is in the way while it turned by far: that is none of the room's."""

@@ -41,7 +41,8 @@ STOP = "estop"          # a robot's own button may say it too, but not release i
 DEVICES = f"devices/{ANY}/{ANY}"
 EDGE_SAYS = ("sensor/features", "vision/second")
 # What a robot's drivers publish for others than the brain.
-SENSORS = ("camera/camera_info", "camera/image_raw", "imu", "odom", "scan")     # a robot's drivers publish them
+SECOND = "scan/second"  # of a second lidar, which most robots have not: it alone makes no robot with drivers
+SENSORS = ("camera/camera_info", "camera/image_raw", "imu", "odom", "scan", SECOND)     # a robot's drivers publish them
 ROBOT_SAYS = ("/tf", "/tf_static", "joint_states", "robot_description", diagnostics.TOPIC, EVENTS, rosout.TOPIC)
 
 
@@ -168,7 +169,7 @@ def rights_of(resolved: Resolved, *, operators: Iterable[str] = (OPERATOR,), mai
             _join(namespace, name), OPERATES if name in operators else MAINTAINS, publishes=operator_says | more,
             hears=said | heard | common | of_devices, commands=commands,
             calls=frozenset(f"{r.name}/{service}" for r in regions for service in services)))
-    if robot_says:
+    if robot_says - others.all((SECOND,)):
         found.append(Rights(_join(namespace, ROBOT), ROBOT_ROLE, publishes=robot_says | stop | others.all(ROBOT_SAYS),
                             hears=(said - heard) | others.all(EVERY_NODE_HEARS)))
     return found

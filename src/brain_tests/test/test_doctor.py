@@ -156,6 +156,16 @@ def joint(all_of, child):
     return next(one for one in all_of if one.child_frame_id == child)
 
 
+def stopped():
+    """A change of transforms: they stay those of when they first came."""
+    first = []
+
+    def change(all_of):
+        first.append(all_of[0].header.stamp)
+        put(header__stamp=first[0])(all_of[0])
+    return transforms(change)
+
+
 def one_more(parent, child):
     """A change that adds a transform."""
     def change(all_of):
@@ -235,6 +245,7 @@ PLANTED = {
     "tf-loop": ("tf_static", lambda m: (one_more("here", "there")(m), one_more("there", "here")(m))),
     "tf-changed": ("tf_static", transforms(twice_elsewhere)),
     "lidar-mount": ("tf_static", turned("base_scan", z=1.0, w=0.0)),
+    "tf-stopped": ("tf", stopped()),
     "lidar-tilted": ("tf_static", turned("base_scan", x=1.0, w=0.0)),
     "camera-mount": ("tf_static", moved("camera_link", z=1.2)),
     "description-broken": ("robot_description", put(data="<robot><joint>")),
@@ -259,7 +270,8 @@ TOGETHER = [
     ["scan-empty NaN", "topic-broken", "stamp-zero", "camera-fisheye", "camera-mount"],
     ["scan-units", "stamp-stuck", "stamp-future", "topic-silent", "tf-no-way"],
     ["scan-frozen", "frame-empty", "picture-frozen", "stamp-old of another time", "description-broken"],
-    ["scan-dead", "frame-unknown", "camera-size scaled"], ["scan-ahead", "tf-loop"], ["scan-own", "stamp-old"],
+    ["scan-dead", "frame-unknown", "camera-size scaled", "tf-stopped"],
+    ["scan-ahead", "tf-loop"], ["scan-own", "stamp-old"],
     ["rate-low"], ["rate-bursty"],
 ]
 

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from brain_regions import azimuth, beams
+from brain_regions import azimuth
 from brain_regions.motor.body import (APPROACH, ARRIVED, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, MOVING,
-                                      SCAN_TIMEOUT, STANDING, STOP, TRUSTED, AnyMotor)
+                                      STANDING, STOP, TRUSTED, AnyMotor)
 from brain_regions.motor.region import PICTURES
 
 HORIZON = 1.2                                       # s that an arc is looked ahead
@@ -32,7 +32,7 @@ class DynamicWindowMotor(AnyMotor):
 
     def step(self, inbox, state, dt, rng):
         control = inbox.get("control", within=CONTROL_TIMEOUT)
-        scan, why = beams.heard(inbox.get("scan", within=SCAN_TIMEOUT), self.parameters)
+        scan, why = self.scanned(inbox)
         why = "no fresh control" if control is None else why
         if why or control.mode in (IDLE, STOP):
             return self._answer(control, (0.0, 0.0), STANDING, math.nan, why, state, arrived=0.0, blocked=0.0)

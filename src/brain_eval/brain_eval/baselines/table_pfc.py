@@ -12,6 +12,7 @@ import numpy as np
 
 from brain_eval.baselines import object_memory
 from brain_regions import azimuth
+from brain_regions.lidars import Scanning
 from brain_regions.obedience import HEARTBEATS
 from brain_regions.past import Past, since
 from brain_regions.pfc import eyes, in_front, last_look
@@ -23,7 +24,7 @@ from brain_regions.pfc.parameters import CortexParameters
 from brain_regions.pfc.region import PICTURES
 from brain_regions.pfc.report import kind_of
 from brain_regions.scan_watch import ScanWatch
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, clip_utf8, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, clip_utf8, parameter
 from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
 from brain_runtime.contract.sights import sound
 from brain_wire import messages
@@ -42,7 +43,7 @@ class TableParameters(CortexParameters):
                                 high=10.0)
 
 
-class TablePrefrontalCortex(Region):
+class TablePrefrontalCortex(Scanning):
     """Chooses between search, approach, stop and idle."""
 
     rate = 10.0
@@ -56,7 +57,6 @@ class TablePrefrontalCortex(Region):
                   device=True)
     headings = In("place/headings", "brain_interfaces/msg/HeadingValues", FEATURE, key="source")
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
     heartbeats = HEARTBEATS
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from brain_observe.doctor.finding import DEGRADES, STOPS, Finding
+from brain_observe.doctor.frames import lidar_of
 from brain_observe.doctor.heard import COMMAND, COMMAND_QOS, DEVICES, ODOM, SCAN, STAMPED, TWIST, Heard
 from brain_runtime.graph.robots import LONGEST_TIMEOUT
 from brain_wire import Node, messages
@@ -64,7 +65,7 @@ def refusal(heard: Heard) -> str:
     if scan is None:
         return "there is no scan that shows that the way is free"
     ranges = np.asarray(scan.ranges, float)
-    angles = scan.angle_min + scan.angle_increment * np.arange(len(ranges)) + heard.value("lidar_yaw", 0.0, "brainstem")
+    angles = lidar_of(heard).beams(scan.angle_min + scan.angle_increment * np.arange(len(ranges)))[0]
     ahead = ranges[(np.cos(angles) > 0.7) & np.isfinite(ranges) & (ranges >= scan.range_min)]
     radius = heard.value("radius", 0.2, "brainstem")
     if (nearest := float(ahead.min(initial=math.inf))) < radius + ROOM:

@@ -13,7 +13,7 @@ import typer
 from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
                                            use_security)
 
-SECONDS = 2.0       # of listening where nothing else is said
+SECONDS, TURNING = 2.0, 30.0    # of listening where nothing else is said, and while the robot is turned
 INTERRUPTED = 130   # exit status after Ctrl-C
 COLORS = {"stops": "red", "degrades": "yellow", "note": "dim"}
 
@@ -21,18 +21,23 @@ COLORS = {"stops": "red", "degrades": "yellow", "note": "dim"}
 def doctor(robot: Annotated[str, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a path. "
                                               "Default: none, and the brain's own names of topics.")] = "",
            graph: Annotated[str, typer.Option(help="Graph that runs, or is to run: a name or a path.")] = "brain",
-           seconds: Annotated[float, typer.Option(min=1.0, max=600.0, help="How long to listen. Turn the robot by hand "
-                                                  "meanwhile, and more can be judged.")] = SECONDS,
+           seconds: Annotated[float | None, typer.Option(min=1.0, max=600.0, help="How long to listen. Turn the robot "
+                                                         "by hand meanwhile, and more can be judged. Default: 2 s, "
+                                                         "with --own 30 s.")] = None,
            measure_timeout: Annotated[bool, typer.Option("--measure-timeout", help="Ask, then let the robot crawl for "
                                                          "half a second, and measure when its base stops without "
                                                          "commands.")] = False,
+           own: Annotated[bool, typer.Option("--own", help="Listen for --seconds while you turn the robot once around, "
+                                             "ask whether what stays in its scan is the robot itself, and write that "
+                                             "into the profile.")] = False,
            as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
            namespace: Namespace = "") -> None:
     """Looks at a live robot, this machine and the graph, and says what is wrong and the remedy.
 
-    It only listens, unless --measure-timeout is given and answered with yes. Exit status: 0 when nothing is found that
-    stops the robot, 1 when something is, 2 for wrong use, 130 after Ctrl-C.
+    It only listens, unless --measure-timeout is given and answered with yes; --own writes a file after a yes. Exit
+    status: 0 when nothing is found that stops the robot, 1 when something is, 2 for wrong use, 130 after Ctrl-C.
     """
+    seconds = seconds or (TURNING if own else SECONDS)
     variable = os.environ.get("ROS_DOMAIN_ID", "")
     number = use_domain(domain)
     use_security(secure)
@@ -61,6 +66,8 @@ def doctor(robot: Annotated[str, typer.Option(help="The robot's profile: a name,
         fail(str(error), 2)
     except KeyboardInterrupt:
         fail("interrupted, before all was heard", INTERRUPTED)
+    if own and (why := _ask_own(heard)):
+        fail(why, 1)
     largest = max((one.size for came in heard.came.values() for one in came), default=0)
     here = machine.look(router_endpoint(router), number, variable, state_home(), router=routed, jumped=jumped,
                         largest=largest)
@@ -84,6 +91,27 @@ def doctor(robot: Annotated[str, typer.Option(help="The robot's profile: a name,
     if measured is not None and not isinstance(measured, str) and measured.ended:
         fail("interrupted; zeros were sent", INTERRUPTED)
     raise typer.Exit(1 if any(one.severity == STOPS for one in found) else 0)
+
+
+def _ask_own(heard: Any) -> str:
+    """Writes what of the scan is the robot itself, once a person says so; the reason why not, else empty."""
+    from brain_observe.doctor import own_outline
+    from brain_runtime.graph.robots import RobotError
+
+    if not heard.robot.path.name:
+        return "what is the robot's own goes into its profile: name it as --robot"
+    found, path = own_outline.proposed(heard), own_outline.file_of(heard)
+    if isinstance(found, str):
+        return found
+    tell(own_outline.question(found, path), "yellow", err=True)
+    if sys.stdin.readline().strip().lower() != "yes":
+        return "nobody answered with yes, and nothing is written"
+    try:
+        own_outline.write(heard, found, path)
+    except RobotError as error:
+        return str(error)
+    tell(f"written into {path}; a brain that runs takes it when it is started again with --robot {path}", err=True)
+    return ""
 
 
 def _measure(node: Any, heard: Any) -> Any:

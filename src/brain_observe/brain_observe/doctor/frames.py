@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any, Iterator
 
-from brain_observe.doctor.finding import DEGRADES, STOPS, Finding
+from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
 from brain_observe.doctor.heard import IMAGE, INFO, ODOM, SCAN, Heard
 from brain_runtime.contract.azimuth import wrap
 from brain_runtime.contract.frames import FARTHEST, FLOORS, QUATERNION, FrameError, Frames
 from brain_runtime.contract.optics import Mount
 from brain_wire import names
+from brain_wire.messages import time_seconds
 
 APART = 0.05, 0.1           # m, rad by which profile and frames may differ
 LATCHED = "/tf_static", "/robot_description"
-UPRIGHT = math.cos(math.radians(8.0))       # of a lidar's axis
+LEANS, LEANS_MUCH = math.radians(2.0), math.radians(20.0)   # a lidar; by more the brain does not take it
+DISAGREE = 10.0             # s, from which on stamps tell of two clocks
+STOPPED = 1.0               # s by which a moving transform may be older than what else comes
 CIRCLE = "one publisher is wrong: look at the list of `ros2 run tf2_tools view_frames`"
 UNKNOWN = "publish it: robot_state_publisher with the robot's URDF, or static_transform_publisher"
 
@@ -54,6 +57,7 @@ def findings(heard: Heard) -> list[Finding]:
                               and e.topic.endswith(LATCHED) and e.qos is not None and not e.qos.latched}):
         found.append(Finding("tf-volatile", DEGRADES, topic, f"{who} publishes it volatile: who comes later does not "
                              f"hear it", "publish it reliable, transient local"))
+    found += _stopped(heard)
     for name in (SCAN, IMAGE, INFO, ODOM):
         message = heard.newest(name)
         if message is not None and not _plain(message.header.frame_id):
@@ -97,9 +101,11 @@ def _seen(heard: Heard, name: str, frames: Frames, known: set[str]) -> Iterator[
     frame = "" if message is None else _plain(message.header.frame_id)
     if not frame:
         return
-    base, topic = _base(heard, frame), heard.topic(name)
+    topic = heard.topic(name)
     try:
-        pose = frames.pose(frame, base)
+        base = frames.base(frame, heard.value("base_frame", FLOORS[1]))
+        mount = frames.lidar(frame, base) if name == SCAN else Mount()
+        frames.pose(frame, base)
     except FrameError as error:
         if frame not in known and not heard.description:
             yield Finding("frame-unknown", DEGRADES, topic, f"its frame {frame!r} is in no transform", UNKNOWN)
@@ -107,19 +113,7 @@ def _seen(heard: Heard, name: str, frames: Frames, known: set[str]) -> Iterator[
             yield Finding("tf-no-way", DEGRADES, topic, str(error), UNKNOWN)
         return
     if name == SCAN:
-        x, y = float(pose.at[0]), float(pose.at[1])
-        up, yaw = float(pose.turned[2, 2]), math.atan2(pose.turned[1, 0], pose.turned[0, 0])
-        mounted = {key: heard.value(key, 0.0, "brainstem") for key in ("lidar_x", "lidar_y", "lidar_yaw")}
-        if up < UPRIGHT:
-            lies = "is upside down" if up < -UPRIGHT else f"leans by {math.degrees(math.acos(up)):.0f} degrees"
-            yield Finding("lidar-tilted", STOPS, topic, f"by frame {frame!r} the lidar {lies}", "the brain takes a "
-                          "lidar for level: set its driver's inversion, or correct the URDF")
-        elif _off(mounted["lidar_x"], x) or _off(mounted["lidar_y"], y) or _turned(mounted["lidar_yaw"], yaw):
-            yield Finding("lidar-mount", STOPS if _turned(mounted["lidar_yaw"], yaw) else DEGRADES, topic,
-                          f"by frame {frame!r} the lidar is at {x:.2f}, {y:.2f} m, turned by {yaw:.2f} rad; by the "
-                          f"profile at {mounted['lidar_x']:.2f}, {mounted['lidar_y']:.2f}, {mounted['lidar_yaw']:.2f}",
-                          f"in the profile, shared: {{lidar_x: {x:.3f}, lidar_y: {y:.3f}, lidar_yaw: {yaw:.4f}}}; or "
-                          f"correct the URDF")
+        yield from _lidar(heard, topic, frame, mount)
         return
     try:
         mount = frames.mount(frame, base)
@@ -127,6 +121,73 @@ def _seen(heard: Heard, name: str, frames: Frames, known: set[str]) -> Iterator[
         yield Finding("camera-mount", DEGRADES, topic, str(error), "correct the camera's joint in the URDF")
         return
     yield from _camera(heard, topic, frame, mount)
+
+
+def _lidar(heard: Heard, topic: str, frame: str, mount: Mount) -> Iterator[Finding]:
+    """Findings of a lidar that leans, and of what the profile says of its mounting and frames contradict."""
+    up = math.cos(mount.pitch) * math.cos(mount.roll)
+    leans = math.acos(min(abs(up), 1.0))
+    if leans > LEANS or up < 0.0:
+        lies = " and ".join([*["is upside down"] * (up < 0.0), *[f"leans by {math.degrees(leans):.0f} degrees"] * (
+            leans > LEANS)])
+        yield Finding("lidar-tilted", STOPS if leans > LEANS_MUCH else NOTE, topic,
+                      f"by frame {frame!r} the lidar {lies}",
+                      "mount it level, or correct its joint in the URDF" if leans > LEANS_MUCH else
+                      "the brain reads its scans so; if it does not hang like that, correct its joint in the URDF")
+    has = dict(zip(("lidar_x", "lidar_y", "lidar_yaw", "lidar_pitch", "lidar_roll"), (
+        mount.x, mount.y, mount.yaw, mount.pitch, mount.roll)))
+    says = {key: heard.value(key, None, "brainstem") for key in has}
+    wrong = {key: told for key, told in has.items() if says[key] is not None
+             and (_off if key in ("lidar_x", "lidar_y") else _turned)(says[key], told)}
+    if wrong:
+        yield Finding("lidar-mount", STOPS if not wrong.keys() <= {"lidar_x", "lidar_y"} else DEGRADES, topic,
+                      f"by frame {frame!r} " + ", ".join(f"{key} is {told:.3f} and not {says[key]:.3f}"
+                                                         for key, told in wrong.items()) + "; the frame is believed",
+                      "in the profile, shared: {" + ", ".join(f"{k}: {v:.4f}" for k, v in wrong.items()) + "}; or "
+                      "correct the URDF, or shared: {lidar_frames: false} where the profile is right")
+
+
+def lidar_of(heard: Heard) -> Mount:
+    """Mounting of the lidar as the brain has it: by frames, else by the profile."""
+    scan = heard.newest(SCAN)
+    if scan is not None and heard.value("lidar_frames", True, "brainstem"):
+        for frames in _fixed(heard):
+            try:
+                return frames.lidar(scan.header.frame_id, frames.base(scan.header.frame_id, heard.value(
+                    "base_frame", FLOORS[1])))
+            except FrameError:
+                continue
+    return Mount(**{name: float(heard.value(f"lidar_{name}", 0.2 if name == "height" else 0.0, "brainstem"))
+                    for name in ("x", "y", "height", "yaw", "pitch", "roll")})
+
+
+def _fixed(heard: Heard) -> Iterator[Frames]:
+    """Frames of ``tf_static``, then those of ``robot_description``; what cannot be is told elsewhere, and left out."""
+    frames, described = Frames(), Frames()
+    for one in heard.static:
+        try:
+            _put(frames, one)
+        except FrameError:
+            continue
+    yield frames
+    try:
+        described.describe(heard.description)
+    except FrameError:
+        return
+    yield described
+
+
+def _stopped(heard: Heard) -> Iterator[Finding]:
+    """Finding of moving transforms that came, and come no more."""
+    latest: dict[str, float] = {}
+    for one in heard.moving:
+        child = _plain(one.child_frame_id)
+        latest[child] = max(latest.get(child, 0.0), time_seconds(one.header.stamp))
+    now = max((came.stamp for name in (SCAN, ODOM) for came in heard.came[name]), default=0.0)
+    if stopped := sorted(child for child, stamp in latest.items() if stamp > 0.0 and STOPPED < now - stamp < DISAGREE):
+        yield Finding("tf-stopped", DEGRADES, "tf", f"the transform of {', '.join(map(repr, stopped[:4]))} has stopped "
+                      f"for {now - latest[stopped[0]]:.1f} s", "look at who publishes it; the brain needs fixed frames "
+                      "alone, but RViz and others do not know where the robot is")
 
 
 def _camera(heard: Heard, topic: str, frame: str, mount: Mount) -> Iterator[Finding]:
@@ -140,17 +201,6 @@ def _camera(heard: Heard, topic: str, frame: str, mount: Mount) -> Iterator[Find
             f"{key} is {value:.3f} and not {says[key]:.3f}" for key, value in wrong.items()),
             "in the profile, shared: {" + ", ".join(f"{k}: {v:.3f}" for k, v in wrong.items()) + "}; or correct the "
             "URDF")
-
-
-def _base(heard: Heard, frame: str) -> str:
-    """Name of the base's frame: as the profile says, with the prefix that odometry's or the sensor's frame has."""
-    base = _plain(heard.value("base_frame", FLOORS[1]))
-    odom = heard.newest(ODOM)
-    for other in ("" if odom is None else _plain(odom.child_frame_id), frame):
-        prefix, slash, _ = other.rpartition("/")
-        if slash and "/" not in base:
-            return f"{prefix}/{base}"
-    return base
 
 
 def _off(one: float, other: float) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
+from brain_observe.doctor.frames import lidar_of
 from brain_observe.doctor.heard import SCAN, Heard
 from brain_observe.doctor.odometry import moves
+from brain_runtime.contract import outline
 from brain_runtime.contract.azimuth import sound, wrap
+from brain_runtime.contract.optics import Mount
 
 LEAST = 5                   # beams
 MOST_RANGE = 100.0          # m: nothing nearer is no room in meters
@@ -19,8 +22,6 @@ NEARLY = 0.95               # share of beams: nearly all
 ALWAYS = 0.8                # share of scans in which a beam is dead, or ends at the robot
 DEAD = math.radians(5.0), 0.1       # side by side, and share of all beams
 AHEAD = math.radians(45.0)  # to each side of straight ahead: the way that a scan must see
-OUTLINE = 0.02              # m by which a return may lie inside the outline and still be of what is beside it
-MARGIN = 0.03               # m beyond the robot's radius that is left out as its own
 
 
 def findings(heard: Heard) -> list[Finding]:
@@ -36,7 +37,7 @@ def findings(heard: Heard) -> list[Finding]:
     if (empty := _empty(heard, topic, newest, ranges)) is not None:
         return [empty]
     return [*_limits(topic, newest, ranges), *_frozen(heard, topic, ranges), *_dead(heard, topic, newest, ranges),
-            *_ahead(heard, topic, newest), *_own(heard, topic, newest, ranges)]
+            *_ahead(heard, topic, newest), *_own(heard, topic)]
 
 
 def _shape(topic: str, scan: Any) -> Finding | None:
@@ -123,40 +124,57 @@ def _at(scan: Any, beam: int) -> int:
 
 def _ahead(heard: Heard, topic: str, scan: Any) -> Iterator[Finding]:
     """Finding where no beam looks where the robot drives."""
-    yaw = heard.value("lidar_yaw", 0.0, "brainstem")
-    sides = np.abs(wrap(scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges)) + yaw))
+    mount = lidar_of(heard)
+    sides = np.abs(wrap(mount.beams(scan.angle_min + scan.angle_increment * np.arange(len(scan.ranges)))[0]))
     if np.count_nonzero(sides < AHEAD) * abs(scan.angle_increment) < AHEAD:
         yield Finding("scan-ahead", STOPS, topic, f"hardly any beam looks ahead: they reach from {_at(scan, 0)} to "
-                      f"{_at(scan, len(scan.ranges) - 1)} degrees, lidar_yaw is "
-                      f"{yaw:.2f} rad", "correct lidar_yaw in the profile, or turn the lidar: the robot does not "
-                      "drive where no beam measures")
+                      f"{_at(scan, len(scan.ranges) - 1)} degrees, it is turned by "
+                      f"{mount.yaw:.2f} rad", "correct lidar_yaw in the profile or its frame, or turn the lidar: the "
+                      "robot does not drive where no beam measures")
 
 
-def _own(heard: Heard, topic: str, scan: Any, ranges: np.ndarray) -> Iterator[Finding]:
-    """Finding of beams that end inside the robot's outline in all scans, whether it stands or turns."""
-    radius = heard.value("radius", 0.0, "brainstem")
-    if not radius:
-        return
-    x, y, yaw = (heard.value(f"lidar_{key}", 0.0, "brainstem") for key in ("x", "y", "yaw"))
-    directions = scan.angle_min + scan.angle_increment * np.arange(ranges.shape[1]) + yaw
+def own_parts(heard: Heard) -> tuple[list[float], list[float], float]:
+    """Parts of the robot that stand in its scans and that the profile does not leave out yet, as ``outline`` has them.
+
+    Returns:
+        As values of ``scan_own``: those well inside the outline; and those that reach a little beyond, which are told
+        after a full turn alone. Then how far the robot turned (rad).
+    """
+    radius, mount = heard.value("radius", 0.0, "brainstem"), lidar_of(heard)
+    turned = float(np.ptp(np.unwrap([pose[2] for pose in heard.poses()]))) if heard.poses() else 0.0
+    scans = [_ends(one.message, mount, heard.value("scan_own", (), "brainstem")) for one in heard.came[SCAN]]
+    found: list[list[float]] = []
+    for within in (radius - outline.INSIDE, radius + outline.MARGIN if turned >= outline.TURN else 0.0):
+        angles, distances = outline.stay(scans, within)
+        stays = np.zeros(outline.BINS, bool)
+        stays[outline.bins_of(angles)] = True
+        found.append(outline.parts(angles, distances, stays, radius + outline.MARGIN) if radius and len(angles) else [])
+    return found[0], found[1], turned
+
+
+def _ends(scan: Any, mount: Mount, own: Sequence[float]) -> tuple[np.ndarray, np.ndarray, float]:
+    """Returns of a scan from the base but for those that are left out: angles (rad), distances (m); beams' spacing."""
+    ranges = np.asarray(scan.ranges, np.float32)
     with np.errstate(invalid="ignore"):
         hit = np.isfinite(ranges) & (ranges >= max(scan.range_min, 1e-3)) & (ranges < scan.range_max)
-        ends = np.where(hit, ranges, 0.0)
-        ahead, left = x + ends * np.cos(directions), y + ends * np.sin(directions)
-    angles, distances = np.arctan2(left, ahead), np.hypot(ahead, left)
-    inside = hit & (distances < radius - OUTLINE)
-    own = heard.value("scan_own", (), "brainstem")
+    directions, along, _ = mount.beams(scan.angle_min + scan.angle_increment * np.flatnonzero(hit))
+    x, y = (at + ranges[hit] * along * side for at, side in (
+        (mount.x, np.cos(directions)), (mount.y, np.sin(directions))))
+    angles, distances = np.arctan2(y, x), np.hypot(x, y)
+    left = np.ones(len(angles), bool)
     for begin, end, reach in zip(own[::3], own[1::3], own[2::3]):
-        inside &= ~(((angles - begin) % math.tau <= (end - begin) % math.tau) & (distances < reach))
-    stays = inside.mean(0) >= ALWAYS
-    if not stays.any():
+        left &= ~(((angles - begin) % math.tau <= (end - begin) % math.tau) & (distances < reach))
+    return angles[left], distances[left], abs(scan.angle_increment)
+
+
+def _own(heard: Heard, topic: str) -> Iterator[Finding]:
+    """Finding of beams that end at the robot itself in all scans, whether it stands or turns."""
+    inside, beyond, _ = own_parts(heard)
+    if not inside and not beyond:
         return
-    spacing, masks = abs(scan.angle_increment), []
-    for begin, end in _parts(stays):
-        those = slice(begin, end)
-        at = np.unwrap(np.median(angles[:, those], 0))
-        masks += [float(wrap(at.min() - spacing)), float(wrap(at.max() + spacing)), radius + MARGIN]
-    yield Finding("scan-own", STOPS, topic, f"{np.count_nonzero(stays)} of {len(stays)} beams end inside the robot's "
-                  f"outline (radius {radius:g} m) all the time: it sees itself",
-                  "look whether the radius is right; if these are posts or housing, in the profile: scan: {own: ["
-                  + ", ".join(f"{value:.3f}" for value in masks[:12]) + "]}" + (" and more" if len(masks) > 12 else ""))
+    radius = heard.value("radius", 0.0, "brainstem")
+    where, when = ("inside", "all the time") if inside else ("at", "while it turns round")
+    yield Finding("scan-own", STOPS if inside else DEGRADES, topic,
+                  f"beams end {where} the robot's outline (radius {radius:g} m) {when}: it sees itself",
+                  "look whether the radius is right; if these are posts or housing, in the profile: scan: {own: "
+                  f"{outline.in_words(beyond or inside)}}}; --own asks, after a full turn, and writes it")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Mapping
 
+from brain_regions.beams import Beams
 from brain_regions.body import Body
-from brain_runtime import FEATURE, SENSOR, Gated, In, Out, Region, clip_utf8, parameter
+from brain_regions.lidars import Lidars, Scanning
+from brain_runtime import FEATURE, Gated, In, Out, clip_utf8, parameter
 from brain_runtime.interfaces import Control, MotorStatus
 
 IDLE, SEARCH, APPROACH, STOP, AVOID = (
@@ -33,20 +35,28 @@ class MotorParameters(Body):
     stop_gap: float = parameter(0.28, "gap to the target's surface at which to stop", unit="m", low=0.05, high=2.0)
 
 
-class AnyMotor(Region):
+class AnyMotor(Scanning):
     """Ports of a motor."""
 
     rate = 10.0
     Parameters = MotorParameters
 
     control = In("pfc/control", "brain_interfaces/msg/Control", FEATURE, trigger=True)
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     features = In("sensor/features", "brain_interfaces/msg/SensorFeatures", FEATURE.with_depth(10), key="source",
                   device=True)
 
     command = Out("motor/command", "brain_interfaces/msg/MotorCommand", FEATURE)
     status = Out("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE,
                  gated=Gated(gist=lambda message: (message.goal_id, message.state)))
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Takes parameters; of the robot's frames nothing is known yet."""
+        super().configure(parameters)
+        self._lidars = Lidars()
+
+    def scanned(self, inbox: Any) -> tuple[Beams | None, str]:
+        """Beams of the newest scans, or None and why there are none, for a person."""
+        return self._lidars.take(inbox, self.parameters, SCAN_TIMEOUT).beams()
 
     def messages(self, control: Any, velocity: tuple[float, float], kind: int, clearance: float,
                  reason: str) -> dict[str, Any]:

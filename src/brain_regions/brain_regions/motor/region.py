@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from brain_regions import azimuth, beams, spike_trains
+from brain_regions import azimuth, spike_trains
 from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, MOST_STEPS, ticks
 from brain_regions.motor import coding, senses
 from brain_regions.motor import network as network_file
 from brain_regions.motor import weights as weight_file
-from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, SCAN_TIMEOUT,
-                                      STANDING, STOP, TRUSTED, AnyMotor, MotorParameters)
+from brain_regions.motor.body import (APPROACH, BLOCKED, CONTROL_TIMEOUT, FEATURES_TIMEOUT, IDLE, STANDING,
+                                      STOP, TRUSTED, AnyMotor, MotorParameters)
 from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import FEATURE, STREAM, In, Out, parameter
 from brain_runtime.contract.declared import Network, Picture, Population, Weights
@@ -57,7 +57,7 @@ class PolicyMotor(Trained, AnyMotor):
     def step(self, inbox, state, dt, rng):
         """One answer to what there is now."""
         control = inbox.get("control", within=CONTROL_TIMEOUT)
-        scan, why = beams.heard(inbox.get("scan", within=SCAN_TIMEOUT), self.parameters)
+        scan, why = self.scanned(inbox)
         if control is None or scan is None:
             return self.messages(control, (0.0, 0.0), STANDING, math.nan,
                                  why if control is not None else "no fresh control"), self.initial_state()

@@ -45,7 +45,7 @@ class Sight(NamedTuple):
 
 def look(inbox: Any, before: Past, pose: Pose | None, watch: ScanWatch, parameters: CortexParameters,
          refused: str = "") -> Sight:
-    """Takes what is new from the ports ``objects``, ``odom`` and ``scan``.
+    """Takes what is new from the ports ``objects``, ``odom`` and those of :class:`brain_regions.lidars.Scanning`.
 
     Where the lidar is not to be believed, nothing is gone to, found or given up: the robot is as good as blind.
 
@@ -56,14 +56,13 @@ def look(inbox: Any, before: Past, pose: Pose | None, watch: ScanWatch, paramete
         parameters: of the region.
         refused: why odometry that comes is not used; empty: it is, or none comes.
     """
+    watch.hear(inbox, pose, parameters, before.newest)
     sight = _pictures(inbox, before, pose, parameters.view_timeout, parameters.late, refused)
     if why := disobeyed(inbox):
         return Sight([], sight.newest, refused or why, True)
     if inbox.age("scan") == math.inf:       # there is no lidar
         return sight
-    scan = inbox.get("scan", within=MISSING)
-    why = "no fresh scan" if scan is None else watch.take(
-        scan, pose, inbox.now, parameters, before.newest) or watch.fixed
+    why = "no fresh scan" if inbox.age("scan") > MISSING else watch.fault or watch.fixed
     return sight._replace(blind=sight.blind or why, late=True) if why else sight
 
 

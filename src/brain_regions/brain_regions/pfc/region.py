@@ -9,6 +9,7 @@ import numpy as np
 
 from brain_regions import azimuth, past, spike_trains
 from brain_regions.lesions import Lesionable
+from brain_regions.lidars import Scanning
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.obedience import HEARTBEATS, NOT_BELIEVED
 from brain_regions.past import Past
@@ -40,7 +41,7 @@ _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows 
 _LEFT = azimuth.SIN > 0.0
 
 
-class PrefrontalCortex(Lesionable):
+class PrefrontalCortex(Lesionable, Scanning):
     """Chooses between search, approach, avoid, stop and idle; see the modules of this package."""
 
     rate = 10.0
@@ -64,7 +65,6 @@ class PrefrontalCortex(Lesionable):
                   device=True)
     headings = In("place/headings", "brain_interfaces/msg/HeadingValues", FEATURE, key="source")
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
-    scan = In("scan", "sensor_msgs/msg/LaserScan", SENSOR, device=True)
     motor = In("motor/status", "brain_interfaces/msg/MotorStatus", FEATURE)
     heartbeats = HEARTBEATS
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from typing import Any, Iterable, NamedTuple
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -53,11 +52,17 @@ class Frames:
         """Takes in a ``tf2_msgs/TFMessage`` of ``tf_static``.
 
         Raises:
-            FrameError: a transform in it is none; those before it are kept.
+            FrameError: a transform in it is none; all others are kept.
         """
+        wrong: FrameError | None = None
         for one in message.transforms:
             q, t = one.transform.rotation, one.transform.translation
-            self.put(one.header.frame_id, one.child_frame_id, (t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+            try:
+                self.put(one.header.frame_id, one.child_frame_id, (t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+            except FrameError as error:
+                wrong = wrong or error
+        if wrong is not None:
+            raise wrong
 
     def put(self, parent: str, child: str, at: Iterable[float],
             quaternion: tuple[float, float, float, float]) -> None:
@@ -90,6 +95,8 @@ class Frames:
         Raises:
             FrameError: it cannot be read; nothing of it is taken.
         """
+        from xml.etree import ElementTree       # which a region that hears transforms does not need
+
         if len(urdf) > LONGEST:
             raise FrameError(f"robot_description has {len(urdf)} characters; at most {LONGEST} are read")
         if "<!" in urdf.replace("<!--", ""):
@@ -128,6 +135,29 @@ class Frames:
         a, b = (self._upward(way, common) for way in (up, down))
         return Pose(b.turned.T @ a.turned, b.turned.T @ (a.at - b.at))
 
+    def base(self, sensor: str, wanted: str = FLOORS[1]) -> str:
+        """Name of the frame of the base that carries a sensor, as the robot has it.
+
+        Args:
+            sensor: name of the sensor's frame.
+            wanted: name of the base's; with or without the robot's prefix (``robot1/base_link``).
+
+        Returns:
+            ``wanted`` where there is such a frame; else, of the frames that carry the sensor, the nearest of that name
+            under another prefix, or ``base_link`` or ``base_footprint``; else ``wanted`` with the sensor's prefix.
+
+        Raises:
+            FrameError: frames lead in a circle.
+        """
+        sensor, wanted = _name(sensor), _name(wanted)
+        if wanted in self._names():
+            return wanted
+        way = self._way(sensor)
+        for leaf in (_leaf(wanted), FLOORS[1], FLOORS[0]):
+            if (found := next((name for name in way if _leaf(name) == leaf), None)) is not None:
+                return found
+        return wanted if "/" in wanted else _beside(sensor, wanted)
+
     def mount(self, camera: str, base: str) -> Mount:
         """Mounting of the camera whose pictures carry an optical frame's name, seen from the base's frame.
 
@@ -137,16 +167,29 @@ class Frames:
             FrameError: the camera's frame is not there, or looks straight up or down.
         """
         pose = self.pose(camera, base)
-        turned = pose.turned @ OPTICAL.T if camera.endswith("optical_frame") or _is_optical(pose) else pose.turned
-        height = float(pose.at[2])
-        if FLOORS[0] != base and FLOORS[0] in (*self._parents, *(parent for parent, _ in self._parents.values())):
-            height = float(self.pose(camera, FLOORS[0]).at[2])
+        optical = camera.endswith("optical_frame") or _is_optical(pose)
+        return self._mount(camera, base, pose.turned @ OPTICAL.T if optical else pose.turned, pose.at)
+
+    def lidar(self, lidar: str, base: str) -> Mount:
+        """Mounting of the lidar whose scans carry a frame's name, as :meth:`mount` has a camera's. Raises FrameError.
+
+        The x axis of its frame is where it looks, and its z axis that about which it turns.
+        """
+        return self._mount(lidar, base, *self.pose(lidar, base))
+
+    def _mount(self, sensor: str, base: str, turned: np.ndarray, at: np.ndarray) -> Mount:
+        height, floor = float(at[2]), _beside(_name(base), FLOORS[0])
+        if floor != _name(base) and floor in self._names():
+            height = float(self.pose(sensor, floor).at[2])
         ahead = turned[:, 0]
         if math.hypot(ahead[0], ahead[1]) < 0.1:
-            raise FrameError(f"frame {camera!r} looks straight {'up' if ahead[2] > 0 else 'down'}")
+            raise FrameError(f"frame {sensor!r} looks straight {'up' if ahead[2] > 0 else 'down'}")
         yaw, pitch = math.atan2(ahead[1], ahead[0]), math.asin(max(-1.0, min(1.0, -ahead[2])))
         roll = math.atan2(turned[2, 1], turned[2, 2])
-        return Mount(float(pose.at[0]), float(pose.at[1]), height, yaw, pitch, roll)
+        return Mount(float(at[0]), float(at[1]), height, yaw, pitch, roll)
+
+    def _names(self) -> set[str]:
+        return {*self._parents, *(parent for parent, _ in self._parents.values())}
 
     def _way(self, frame: str) -> list[str]:
         way = [frame]
@@ -176,6 +219,17 @@ def _name(name: str) -> str:
     if not 0 < len(name) <= NAME:
         raise FrameError(f"a frame has a name of {len(name)} characters; 1 to {NAME} are taken")
     return name
+
+
+def _leaf(name: str) -> str:
+    """Name of a frame without its robot's prefix."""
+    return name.rpartition("/")[2]
+
+
+def _beside(other: str, name: str) -> str:
+    """Name of a frame with the prefix that another one of the robot has."""
+    prefix, slash, _ = other.rpartition("/")
+    return f"{prefix}{slash}{name}"
 
 
 def _moved(a: Pose, b: Pose) -> bool:
