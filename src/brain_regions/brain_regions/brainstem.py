@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from brain_regions import azimuth
-from brain_regions.body import Body
+from brain_regions.base import Base
 from brain_regions.lidars import Scanning
 from brain_regions.obedience import Obedience
 from brain_regions.scan_watch import ScanWatch
@@ -38,11 +38,10 @@ STANDS = (0.01, 0.03)       # m/s, rad/s, below which it does
 
 
 @dataclass(frozen=True)
-class BrainstemParameters(Body):
+class BrainstemParameters(Base):
     """Limits of the base and of patience."""
 
     max_linear: float = parameter(0.5, "top speed ahead", unit="m/s", low=0.0, high=2.0)
-    max_reverse: float = parameter(0.15, "top speed backwards", unit="m/s", low=0.0, high=1.0)
     max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.0, high=4.0)
     linear_acceleration: float = parameter(0.9, "how fast speed may grow", unit="m/s^2", low=0.05, high=5.0)
     angular_acceleration: float = parameter(3.5, "how fast turning may grow", unit="rad/s^2", low=0.1, high=20.0)
@@ -89,11 +88,13 @@ class Brainstem(Scanning):
         self._lidar, self._odometry, self._base = ScanWatch(), Odometry(), Obedience()
         self._told = ("", -math.inf)    # what was logged last, and when
         self._noted = ""                # of how lidars are mounted
+        if self.parameters.cannot:
+            log.info("%s", self.parameters.cannot)
 
     def initial_state(self):
-        # velocity: what was published last (m/s, rad/s); scans: sound scans so far, up to 1
-        return {"velocity": np.zeros(2, np.float32), "stopped": np.array([self._recorded()], np.float32),
-                "told": np.array([-1.0], np.float32)}
+        # what was published last: velocity (m/s, rad/s), and to the left (m/s)
+        return {"velocity": np.zeros(2, np.float32), "sideways": np.zeros(1, np.float32),
+                "stopped": np.array([self._recorded()], np.float32), "told": np.array([-1.0], np.float32)}
 
     def restore(self, state):
         # Only the emergency stop outlives a restart, and the record on disk is newer than any snapshot.
@@ -142,29 +143,31 @@ class Brainstem(Scanning):
     def step(self, inbox, state, dt, rng):
         stopped, outbox = self._emergency(inbox, state)
         command = inbox.get("command")
-        wanted = (0.0, 0.0)
+        wanted = (0.0, 0.0, 0.0)
         if command is not None:
-            wanted = (float(command.twist.linear.x), float(command.twist.angular.z))
-        previous = state["velocity"]
-        self._watch(inbox, (float(previous[0]), float(previous[1])))
+            twist = command.twist
+            wanted = (float(twist.linear.x), float(twist.linear.y), float(twist.angular.z))
+        before = float(state["velocity"][0]), float(state["sideways"][0]), float(state["velocity"][1])
+        self._watch(inbox, (math.hypot(*before[:2]), before[2]))
         action, reason = self._refusal(inbox, stopped, wanted)
         if action == REFUSED:
             self.trouble = reason
         if reason:
-            linear = angular = 0.0
+            linear = sideways = angular = 0.0
         else:
-            linear, angular, action, reason = self._limit(inbox, wanted, previous, min(dt, 0.1))
+            linear, sideways, angular, action, reason = self._limit(inbox, wanted, before, min(max(dt, 0.0), 0.1))
         sound = azimuth.sound(*wanted)
-        outbox |= {"cmd_vel": self._command(linear, angular), "trace": self._trace(
-            inbox.stamp, command, action, reason, wanted if sound else (0.0, 0.0), (linear, angular))}
+        outbox |= {"cmd_vel": self._command(linear, angular, sideways), "trace": self._trace(
+            inbox.stamp, command, action, reason, wanted[::2] if sound else (0.0, 0.0), (linear, angular))}
         return outbox, {"velocity": np.array([linear, angular], np.float32),
+                        "sideways": np.array([sideways], np.float32),
                         "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
 
-    def _command(self, linear, angular):
+    def _command(self, linear, angular, sideways=0.0):
         cmd = twist = self.cmd_vel()
         if self.parameters.stamped:
             cmd.header.frame_id, twist = self.parameters.base_frame, cmd.twist
-        twist.linear.x, twist.angular.z = linear, angular
+        twist.linear.x, twist.linear.y, twist.angular.z = linear, sideways, angular
         return cmd
 
     def come_to_rest(self, inbox, state, since):
@@ -176,7 +179,7 @@ class Brainstem(Scanning):
         odom = inbox.get("odom", within=min(since, FRESH_ODOMETRY))     # of after the first zero
         by_time = since >= REACTION + max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)
         moves = (math.nan, math.nan) if odom is None else (
-            abs(float(odom.twist.twist.linear.x)), abs(float(odom.twist.twist.angular.z)))
+            math.hypot(odom.twist.twist.linear.x, odom.twist.twist.linear.y), abs(float(odom.twist.twist.angular.z)))
         if not all(map(math.isfinite, moves)):
             return outbox, by_time
         stands = moves[0] < STANDS[0] and moves[1] < STANDS[1]
@@ -184,7 +187,7 @@ class Brainstem(Scanning):
         if stands and doubted:      # it says that, and cannot be right
             return outbox, by_time
         # where it was told to move a moment ago, it may not have begun yet
-        return outbox, stands and since >= (REACTION if state["velocity"].any() else 0.0)
+        return outbox, stands and since >= (REACTION if state["velocity"].any() or state["sideways"].any() else 0.0)
 
     def _trace(self, stamp, command, action, reason, wanted, given):
         trace = self.trace(action=action, reason=reason[:128], wanted_linear=wanted[0], wanted_angular=wanted[1],
@@ -256,27 +259,35 @@ class Brainstem(Scanning):
     def _limit(self, inbox, wanted, previous, dt):
         p = self.parameters
         linear = min(max(wanted[0], -p.max_reverse, -self._lidar.slow), p.max_linear, self._lidar.slow)
-        angular = min(max(wanted[1], -p.max_angular), p.max_angular)
-        action = LIMITED if (linear, angular) != wanted else PASSED
-        reason = "speed limit" if action else ""
-        if linear != 0.0:
-            free = self._free_path(inbox, linear)
+        most = min(p.max_lateral, self._lidar.slow)
+        sideways = min(max(wanted[1], -most), most)
+        angular = min(max(wanted[2], -p.max_angular), p.max_angular)
+        action = LIMITED if (linear, sideways, angular) != wanted else PASSED
+        reason = "" if not action else "speed limit" if most or not wanted[1] else "the base cannot move sideways"
+        if speed := math.hypot(linear, sideways):
+            way = math.atan2(sideways, linear)
+            free = self._free_path(inbox, way)
             # v such that v * reaction + v^2 / 2a fits into the free path
-            unseen = self._lidar.ways[linear < 0.0]
+            unseen = self._lidar.unseen(way)
             room = 0.0 if unseen else max(free - p.margin - self._lidar.repeated, 0.0)
             fit = p.braking * (math.sqrt(REACTION ** 2 + 2 * room / p.braking) - REACTION)
-            if fit < abs(linear):
-                linear = math.copysign(fit if fit > 0.02 else 0.0, linear)
+            if fit < speed:
+                fit = fit if fit > 0.02 else 0.0
+                linear, sideways = (fit * linear / speed, fit * sideways / speed) if sideways else (
+                    math.copysign(fit, linear), 0.0)
                 action, reason = REFLEX, unseen or (self._lidar.outline if not free else "") or (
                     f"{free:.2f} m of free path")
         for_linear, for_angular = p.linear_acceleration * dt, p.angular_acceleration * dt
-        eased = _eased(float(previous[0]), linear, for_linear)
-        if action == REFLEX and abs(linear) < abs(eased):
-            eased = linear  # braking for an obstacle is not softened
-        turned = float(previous[1]) + min(max(angular - float(previous[1]), -for_angular), for_angular)
-        if action == PASSED and (eased, turned) != (linear, angular):
+        # braking for an obstacle is not softened
+        eased, aside = (wish if action == REFLEX and abs(wish) < abs(soft) else soft for wish, soft in (
+            (linear, _eased(previous[0], linear, for_linear)), (sideways, _eased(previous[1], sideways, for_linear))))
+        turned = previous[2] + min(max(angular - previous[2], -for_angular), for_angular)
+        if action == PASSED and (eased, aside, turned) != (linear, sideways, angular):
             action, reason = LIMITED, "acceleration limit"
-        return eased, turned, action, reason
+        if p.turn(eased, turned) != turned:
+            turned, (action, reason) = p.turn(eased, turned), (action, reason) if action == REFLEX else (
+                LIMITED, f"curves of {p.turning_radius:.2f} m or wider")
+        return eased, aside, turned, action, reason
 
     def _points(self, inbox) -> np.ndarray:
         """Collects points to run into, float32[n, 2] (m, base_link); computes them anew only after a new message."""
@@ -291,11 +302,11 @@ class Brainstem(Scanning):
         self._heard, self._xy = heard, np.concatenate(points)
         return self._xy
 
-    def _free_path(self, inbox, linear):
-        """Free distance (m) ahead of the robot's edge, in the direction of travel, by scan and hazard maps."""
+    def _free_path(self, inbox, way):
+        """Free distance (m) of the robot's edge in the direction of travel (rad), by scan and hazard maps."""
         p, xy = self.parameters, self._points(inbox)
-        x = math.copysign(1.0, linear) * xy[:, 0]
-        y = np.abs(xy[:, 1])
+        cos, sin = (1.0, 0.0) if way == 0.0 else (-1.0, 0.0) if abs(way) == math.pi else (math.cos(way), math.sin(way))
+        x, y = cos * xy[:, 0] + sin * xy[:, 1], np.abs(cos * xy[:, 1] - sin * xy[:, 0])
         near = (x > 0) & (y < p.radius)
         if not near.any():
             return math.inf

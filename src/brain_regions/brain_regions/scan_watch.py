@@ -313,6 +313,12 @@ class ScanWatch:
             way = now - before.at       # it may have driven at 1 m/s
         return points[np.hypot(*points.T) < WELL_WITHIN * seen.range_max - SLACK - way]
 
+    def unseen(self, way: float) -> str:
+        """Returns the reason why the robot is not to drive in a direction (rad), for a person; empty where it may."""
+        if abs(way) < SECTOR or abs(way) > math.pi - SECTOR:
+            return self.ways[abs(way) > SECTOR]
+        return "" if self.beams is None else self._blind(self.beams, way)
+
     def _blind(self, seen: Beams, middle: float) -> str:
         """Returns the reason why a way cannot be judged: beams that tell something lie too far apart in it."""
         telling = np.sort(wrap(seen.directions - middle)[seen.telling].astype(float))
@@ -321,7 +327,9 @@ class ScanWatch:
         width = np.minimum(edges[1:], SECTOR) - np.maximum(edges[:-1], -SECTOR)
         if not ((np.diff(edges) > least) & (width > min(least, SECTOR) / 2)).any():
             return ""
-        return f"the scan tells nothing of the way {'back' if middle else 'ahead'}: no beam measures there"
+        side = "left" if middle > 0.0 else "right"
+        where = "ahead" if not middle else "back" if middle == math.pi else f"to the {side}"
+        return f"the scan tells nothing of the way {where}: no beam measures there"
 
     @staticmethod
     def _of_either_half(doubt: Callable[..., str], seen: Beams, middle: float, *more: Any) -> str:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -655,6 +655,18 @@ def test_it_is_not_measured_where_the_robot_moves_or_another_commands_it(wire):
     heard, _ = look(wire, turning=0.0, seconds=1.0, changes={"scan": [at(slice(80, 100), 0.4)]})
     assert "must be free" in base_timeout.refusal(heard)
     assert "odometry" in base_timeout.refusal(look(wire, without=["odom"], seconds=1.0)[0])
+
+
+@pytest.mark.parametrize(("shared", "sideways", "code"), [
+    ({"turning_radius": 0.5}, 0.0, "base-turns"), ({"turning_radius": 0.5}, None, "base-limits"),
+    ({}, 0.2, "base-sideways"), ({"max_lateral": 0.3}, 0.2, "")])
+def test_what_a_base_cannot_do_and_does_is_told(shared, sideways, code, wire):
+    sim = load_robot(SIM)
+    robot = replace(sim, shared={**sim.shared, **shared})
+    _, found = look(wire, robot, turning=0.0 if sideways is None else 0.3, changes={
+        "odom": [put(twist__twist__linear__y=sideways or 0.0)]})
+    found = [one for one in found if one.code.startswith("base-")]
+    assert codes(found) == [code] * bool(code), found
 
 
 def asked(wire, environment, answer):

@@ -25,7 +25,7 @@ class PassiveBrainstem(Brainstem):
         super().configure(parameters)
         _warn(self.name)
 
-    def _free_path(self, inbox, linear):
+    def _free_path(self, inbox, way):
         return math.inf
 
 

@@ -6,13 +6,14 @@ import cmath
 import math
 from typing import Any, Iterator
 
-from brain_observe.doctor.finding import DEGRADES, STOPS, Finding
+from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
 from brain_observe.doctor.heard import ODOM, Heard
 from brain_runtime.contract.azimuth import sound, wrap
 from brain_runtime.contract.frames import FLOORS, FrameError, Frames
 from brain_runtime.contract.odometry import ABOVE, LAG, SHARE, STILL, UNKNOWN, Odometry, pose_of, unsound
 
 LEAST = 0.05, 0.1           # m, rad that pose or twist must tell before they are compared: less than regions wait for
+TURNS, SLIPS, OFTEN = 0.2, 0.1, 5   # rad/s, m/s, messages: what a base does, and no noise
 PLANAR = {"x": 0, "y": 7, "yaw": 35}        # places of variances
 
 
@@ -29,7 +30,7 @@ def findings(heard: Heard) -> list[Finding]:
     if not found and (watch.refused or (why := _contradiction(heard))):
         found.append(Finding("odom-contradiction", STOPS, topic, watch.refused or why, "look at the driver's wheel "
                              "radius, track, signs and units; pose and twist must tell the same movement"))
-    return [*found, *_covariance(topic, all_of[-1]), *_child(heard, topic, all_of[-1])]
+    return [*found, *_covariance(topic, all_of[-1]), *_child(heard, topic, all_of[-1]), *_base(heard, topic, all_of)]
 
 
 def moves(heard: Heard) -> bool:
@@ -55,6 +56,23 @@ def _refused(topic: str, message: Any, why: str) -> Finding:
     else:
         code, remedy = "odom-quaternion", "fill in all of x, y, z, w: for a yaw a, z = sin(a/2), w = cos(a/2)"
     return Finding(code, STOPS, topic, why, remedy)
+
+
+def _base(heard: Heard, topic: str, all_of: list[Any]) -> Iterator[Finding]:
+    """Findings of what the base cannot do by its profile, and of one that did it nevertheless."""
+    radius, sideways = heard.value("turning_radius", 0.0, "brainstem"), heard.value("max_lateral", 0.0, "brainstem")
+    twists = [one.twist.twist for one in all_of]
+    tight = [t for t in twists if abs(t.angular.z) > TURNS and abs(t.linear.x) < 0.5 * radius * abs(t.angular.z)]
+    if radius and len(tight) >= OFTEN:
+        yield Finding("base-turns", DEGRADES, topic, f"the robot turns tighter than turning_radius ({radius:g} m)",
+                      "measure its tightest curve; if it turns on the spot, take turning_radius out of the profile")
+    elif radius:
+        yield Finding("base-limits", NOTE, f"profile {heard.robot.name}", "the base cannot turn on the spot: it drives "
+                      f"curves of {radius:g} m or wider to look round", "give it room: where it is narrower it drives "
+                      "ahead and back by turns")
+    if not sideways and len([t for t in twists if abs(t.linear.y) > SLIPS]) >= OFTEN:
+        yield Finding("base-sideways", NOTE, topic, "the robot moves sideways, and the profile says no max_lateral",
+                      "for a base that can, shared: {max_lateral: 0.2}; else it slips, or its twist is not the base's")
 
 
 def _contradiction(heard: Heard) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
+from brain_regions.base import Base, Steering
 from brain_regions.beams import Beams
-from brain_regions.body import Body
 from brain_regions.lidars import Lidars, Scanning
 from brain_runtime import FEATURE, Gated, In, Out, clip_utf8, parameter
 from brain_runtime.interfaces import Control, MotorStatus
@@ -22,7 +22,7 @@ TRUSTED = 0.3                                       # confidence from which on a
 
 
 @dataclass(frozen=True)
-class MotorParameters(Body):
+class MotorParameters(Base):
     """Limits and distances."""
 
     max_linear: float = parameter(0.5, "top speed", unit="m/s", low=0.0, high=2.0)
@@ -52,11 +52,12 @@ class AnyMotor(Scanning):
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Takes parameters; of the robot's frames nothing is known yet."""
         super().configure(parameters)
-        self._lidars = Lidars()
+        self._lidars, self._steering, self._seen = Lidars(), Steering(), None
 
     def scanned(self, inbox: Any) -> tuple[Beams | None, str]:
         """Beams of the newest scans, or None and why there are none, for a person."""
-        return self._lidars.take(inbox, self.parameters, SCAN_TIMEOUT).beams()
+        self._seen, why = self._lidars.take(inbox, self.parameters, SCAN_TIMEOUT).beams()
+        return self._seen, why
 
     def messages(self, control: Any, velocity: tuple[float, float], kind: int, clearance: float,
                  reason: str) -> dict[str, Any]:
@@ -64,11 +65,13 @@ class AnyMotor(Scanning):
 
         Args:
             control: the Control that was acted on, or None.
-            velocity: m/s and rad/s.
+            velocity: m/s and rad/s; a base that steers like a car gets curves where it is to turn on the spot.
             kind: state of MotorStatus.
             clearance: m ahead of the robot's edge, NaN when not known.
             reason: for a person.
         """
+        velocity, narrow = self._steering.steer(velocity, self.parameters, self.parameters.max_linear, self._seen)
+        kind, reason = (MotorStatus.STATE_BLOCKED, narrow) if narrow else (kind, reason)
         command = self.command()
         command.header.frame_id = self.parameters.base_frame
         command.twist.linear.x, command.twist.angular.z = velocity
