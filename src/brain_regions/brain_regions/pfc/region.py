@@ -13,8 +13,8 @@ from brain_regions.lidars import Scanning
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.obedience import HEARTBEATS, NOT_BELIEVED
 from brain_regions.past import Past
-from brain_regions.pfc import (choice, circuit, decision, eyes, feedback, heading, in_front, last_look, lidar, memory,
-                               polar, synapses)
+from brain_regions.pfc import (choice, circuit, decision, detections, eyes, feedback, heading, in_front, last_look,
+                               lidar, memory, polar, synapses)
 from brain_regions.pfc.control import (APPROACH, AVOID, GATED, IDLE, SEARCH, STOP, TEXT, VERB_STOP, M_ARRIVED,
                                        S_APPROACHING, S_REACHED, S_SEARCHING, S_WAITING, Told, keep_away)
 from brain_regions.pfc.last_look import Leave
@@ -25,7 +25,7 @@ from brain_regions.pfc.watch import Watch
 from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, clip_utf8
 from brain_runtime.contract.declared import NUMBER, Network, Picture
-from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of
+from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of, pose_of
 from brain_runtime.contract.sights import sound
 from brain_wire import messages
 
@@ -70,6 +70,7 @@ class PrefrontalCortex(Lesionable, Scanning):
 
     control = Out("pfc/control", "brain_interfaces/msg/Control", FEATURE, gated=GATED)
     status = Out("goal/status", "brain_interfaces/msg/GoalStatus", LATCHED)
+    target = Out("pfc/target", "geometry_msgs/msg/PoseStamped", FEATURE, on_demand=True)
     memory = Out("pfc/memory", "brain_interfaces/msg/DetectedObjects", FEATURE, on_demand=True)
     belief = Out("pfc/choice", "brain_interfaces/msg/Choice", FEATURE, on_demand=True)
     sheet = Out("pfc/sheet", "sensor_msgs/msg/Image", SENSOR, on_demand=True)
@@ -89,10 +90,19 @@ class PrefrontalCortex(Lesionable, Scanning):
         # what the newest messages say, which does not change while they are the newest
         self._known_maps: dict[str, tuple[Any, np.ndarray]] = {}
         self._known_front: tuple[Any, Any] = (None, None)
-        self._lidar = ScanWatch()
+        self._lidar, self._detections = ScanWatch(), detections.port()
         self._known_view: tuple[Any, tuple[float, float, bool]] = (None, (0.0, 0.0, False))
         self._known_goal: tuple[Any, Told] | None = None
         self._watched = 0           # steps with a watch; what is shown only is no state
+
+    def publishes(self):
+        """The ports of the class, and one of ``vision_msgs`` where that is installed."""
+        return {**super().publishes(), **_installed()}
+
+    @classmethod
+    def would_publish(cls, parameters):
+        """See :meth:`publishes`."""
+        return {**super().would_publish(parameters), **_installed()}
 
     @staticmethod
     def circuit():
@@ -157,8 +167,14 @@ class PrefrontalCortex(Lesionable, Scanning):
             reason = clip_utf8(remark or reason, 256)
             outbox["status"] = self.status(goal_id=told.number, state=status, text=told.text, reason=reason,
                                            cause=last_look.cause(state, status))
-        if "memory" in self.wanted and pose is not None:
-            outbox["memory"] = self._remembered(state)
+        if "target" in self.wanted:
+            outbox["target"] = self._target(inbox, believed)
+        if not self.wanted.isdisjoint(("memory", "objects_known")) and pose is not None:
+            memory = self._remembered(state)
+            if "memory" in self.wanted:
+                outbox["memory"] = memory
+            if "objects_known" in self.wanted and (odom := self._odometry.newest(inbox, 0.5)) is not None:
+                outbox["objects_known"] = detections.told(self._detections, memory.objects, odom, pose_of(odom))
         if "belief" in self.wanted:
             outbox["belief"] = self._belief(state, believed, h, alpha, temperature, threshold, means)
         if "sheet" in self.wanted and pose is not None:
@@ -380,6 +396,19 @@ class PrefrontalCortex(Lesionable, Scanning):
         control.header.frame_id = self.parameters.base_frame
         return control
 
+    def _target(self, inbox, believed):
+        """The target's place in odometry's frame, at the moment of the pose up to which it was carried; None: none."""
+        odom = self._odometry.newest(inbox, 0.5)
+        if odom is None or not math.isfinite(believed.bearing) or not math.isfinite(believed.distance):
+            return None
+        x, y, yaw = pose_of(odom)
+        message = self.target()
+        message.header.stamp, message.header.frame_id = odom.header.stamp, odom.header.frame_id
+        angle, at, q = yaw + believed.bearing, message.pose.position, message.pose.orientation
+        at.x, at.y = x + believed.distance * math.cos(angle), y + believed.distance * math.sin(angle)
+        q.z, q.w = math.sin(angle / 2), math.cos(angle / 2)
+        return message
+
     def _remembered(self, state):
         """All that is remembered, as if it were seen now."""
         trace = state["trace"]
@@ -420,3 +449,8 @@ class PrefrontalCortex(Lesionable, Scanning):
             temperature=temperature, threshold=threshold, actions=[means[name] for name in decision.ACTIONS])
         message.header.frame_id = self.parameters.base_frame
         return message
+
+
+def _installed() -> dict[str, Out]:
+    port = detections.port()
+    return {} if port is None else {"objects_known": port}

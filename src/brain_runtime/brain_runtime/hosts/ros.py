@@ -47,7 +47,8 @@ log = logging.getLogger(__name__)
 SPIN_END = 1.0          # s that the spinning thread gets to end
 ACKNOWLEDGED = 0.5      # s that an end in good order waits until its last word is acknowledged
 STUCK = 70              # exit status of a process whose step does not end
-TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "visualization_msgs")   # packages that are needed by those who look on only
+# packages that are needed by those who look on only
+TO_LOOK_AT = ("rosgraph_msgs", "tf2_msgs", "vision_msgs", "visualization_msgs")
 
 _RETURNS = {Outcome.SUCCESS: TransitionCallbackReturn.SUCCESS, Outcome.FAILURE: TransitionCallbackReturn.FAILURE,
             Outcome.ERROR: TransitionCallbackReturn.ERROR}
