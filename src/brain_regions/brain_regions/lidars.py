@@ -24,6 +24,7 @@ APART = 0.05, 0.1       # m, rad by which frames and profile may differ
 MOVED = 0.01, 0.02      # m, rad by which a frame may differ from what was told before
 STEADY = 2.0            # s after which a frame that moved is taken to stay where it is
 FARTHEST = 2.0          # m from the base
+LONGEST = 150           # characters of a frame's name, which is told to people; frames have shorter ones
 SAID = "lidar_x", "lidar_y", "lidar_yaw", "lidar_pitch", "lidar_roll"
 FIRST, SECOND = "scan", "scan/second"
 
@@ -97,7 +98,7 @@ class Lidars:
     def _mounted(self, topic: str, scan: Any, parameters: Body, profile: Mount | None, now: float
                  ) -> tuple[Body | None, str]:
         """Body with the lidar of a topic mounted as it is, and what is wrong with that; None: nobody tells."""
-        frame, known = scan.header.frame_id, self._known.get(topic)
+        frame, known = scan.header.frame_id[:LONGEST], self._known.get(topic)
         if known is not None and known[0] is parameters and known[1] == frame:
             return known[2:]
         mount, note = self._by_frames(frame, parameters)

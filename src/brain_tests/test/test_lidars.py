@@ -198,11 +198,11 @@ def test_a_description_that_is_none_is_told(text):
     assert in_the_room(ear.seen) and "robot_description is refused" in ear.lidars.note
 
 
-@pytest.mark.parametrize("frame", ["", "x" * 500, "\x00", "elsewhere"])
+@pytest.mark.parametrize("frame", ["", "x" * 500, " " * 10**6 + "x", "\x00", "elsewhere"])
 def test_a_scan_of_an_odd_frame_is_read_by_the_profile(frame):
     told = frames(("base_link", "laser", MOUNTS["backwards"]))
     ear, _ = heard(("tf_static", told), ("scan", scan(Mount(), frame=frame)))
-    assert in_the_room(ear.seen) and ear.lidars.note
+    assert in_the_room(ear.seen) and 0 < len(ear.lidars.note) < 400
 
 
 def test_a_lidar_whose_frame_jumps_is_not_believed_for_a_while():
