@@ -108,6 +108,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     if loaded.world == NO_WORLD and profile is not None and profile.command_timeout is None \
             and any(map(moves, classes.values())):
         warnings.append(NO_TIMEOUT.format(profile.name))
+    if loaded.world == NO_WORLD and profile is not None and profile.unheard and host in ("zenoh", "torch"):
+        warnings.append(profile.unheard)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
         robot = robot_in(loaded.world)
     given, beside = tuple(map(Path, files)), params_file(path)
