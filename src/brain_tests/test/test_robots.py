@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of robots: those of the package fit, what is wrong is named, and every way to start a brain uses them."""
+import ast
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -176,3 +179,11 @@ def test_every_profile_says_what_all_have_to_say():
     for name in shipped():
         assert wanted <= set(load_robot(name).regions["brainstem"]), name
         assert {"radius", "stamped", "max_linear", "max_angular"} <= set(load_robot(name).shared), name
+
+
+def test_the_launch_file_for_gazebo_names_profiles_that_there_are():
+    """All that is tested of it: it was not run."""
+    tree = ast.parse((Path(__file__).parents[3] / "docs" / "gazebo_turtlebot3.launch.py").read_text(encoding="utf-8"))
+    (models,) = [ast.literal_eval(node.value) for node in tree.body
+                 if isinstance(node, ast.Assign) and node.targets[0].id == "MODELS"]
+    assert {f"turtlebot3_{model}" for model in models} <= set(shipped()) and "Not run" in ast.get_docstring(tree)
