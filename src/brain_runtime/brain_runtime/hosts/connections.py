@@ -67,8 +67,10 @@ class Connections:
         """Takes back what :meth:`plug` did, as far as it came."""
         for name in tuple(self.inputs):
             self._unhear(name)
-        for one in (*self.served.values(), *self.asking.values()):
-            one.close()
+        for served in self.served.values():
+            served.close()
+        for asking in self.asking.values():
+            asking.close()
         for publication in self.publications.values():
             publication.close()
         self.publications, self.served, self.asking, self.senders, self._passed = {}, {}, {}, {}, {}
