@@ -35,6 +35,7 @@ VERBS = {
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),
     "status": Verb("brain", LOOK, "Show how each region is."),
     "doctor": Verb("brain_observe", LOOK, "Look for what is wrong with a robot before it drives."),
+    "robot": Verb("brain_observe", LOOK, "Write a robot's profile, by what it tells and by questions."),
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
     "metrics": Verb("brain_observe", LOOK, "Show a brain's figures to Prometheus."),
     "film": Verb("brain_eval", LOOK, "Draw what each region did in an episode."),

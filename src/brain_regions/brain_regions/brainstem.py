@@ -55,6 +55,9 @@ class BrainstemParameters(Base):
                                    high=0.5)
     critical: tuple = parameter(("pfc", "motor"), "names of the regions without which nothing moves", live=False)
     camera: str = parameter("camera/image_raw", "source whose age is reported as latency")
+    drive: str = parameter("cmd_vel", "who moves the base: the brain by cmd_vel, or Nav2, which the brainstem lets "
+                           "drive, or holds by drive/lock and zeros on cmd_vel", choices=("cmd_vel", "nav2"),
+                           live=False)
     stamped: bool = parameter(True, "cmd_vel is a geometry_msgs/TwistStamped; false: a Twist, as older bases want",
                               live=False)
 
@@ -76,6 +79,7 @@ class Brainstem(Scanning):
     release = In("estop/release", "std_msgs/msg/Empty", FEATURE, device=True)
 
     cmd_vel = Out("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE, alone=True)
+    lock = Out("drive/lock", "std_msgs/msg/Bool", FEATURE)
     trace = Out("brain/trace", "brain_interfaces/msg/Trace", STREAM, gated=Gated(
         urgent=lambda message: message.action not in CALM, gist=lambda message: message.action))
     estop_status = Out("estop/status", "std_msgs/msg/Bool", LATCHED)
@@ -157,11 +161,22 @@ class Brainstem(Scanning):
         else:
             linear, sideways, angular, action, reason = self._limit(inbox, wanted, before, min(max(dt, 0.0), 0.1))
         sound = azimuth.sound(*wanted)
-        outbox |= {"cmd_vel": self._command(linear, angular, sideways), "trace": self._trace(
-            inbox.stamp, command, action, reason, wanted[::2] if sound else (0.0, 0.0), (linear, angular))}
+        if self.parameters.drive == "nav2":
+            outbox |= self._hold(not any(wanted) or action not in CALM)
+        else:
+            outbox["cmd_vel"] = self._command(linear, angular, sideways)
+        outbox["trace"] = self._trace(inbox.stamp, command, action, reason, wanted[::2] if sound else (0.0, 0.0),
+                                      (linear, angular))
         return outbox, {"velocity": np.array([linear, angular], np.float32),
                         "sideways": np.array([sideways], np.float32),
                         "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
+
+    def _hold(self, held):
+        """Holds a base that Nav2 drives, or lets it go: the lock first, then zeros.
+
+        It is said in each step, so that a twist_mux whose lock has a timeout holds the base when this process dies.
+        """
+        return {"lock": self.lock(data=held), **({"cmd_vel": self._command(0.0, 0.0)} if held else {})}
 
     def _command(self, linear, angular, sideways=0.0):
         cmd = twist = self.cmd_vel()
@@ -172,9 +187,9 @@ class Brainstem(Scanning):
 
     def come_to_rest(self, inbox, state, since):
         """Zeros until the robot stands: by odometry, or without it for the time that braking from top speed takes."""
-        outbox = {"cmd_vel": self._command(0.0, 0.0),
-                  "trace": self._trace(inbox.stamp, None, STALE, "ending: the robot is brought to rest", (0.0, 0.0),
-                                       (0.0, 0.0))}
+        held = self._hold(True) if self.parameters.drive == "nav2" else {"cmd_vel": self._command(0.0, 0.0)}
+        outbox = {**held, "trace": self._trace(inbox.stamp, None, STALE, "ending: the robot is brought to rest",
+                                               (0.0, 0.0), (0.0, 0.0))}
         p = self.parameters
         odom = inbox.get("odom", within=min(since, FRESH_ODOMETRY))     # of after the first zero
         by_time = since >= REACTION + max(p.max_linear / p.braking, p.max_angular / p.angular_acceleration)

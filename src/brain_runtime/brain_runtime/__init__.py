@@ -10,21 +10,23 @@ if TYPE_CHECKING:
     from brain_runtime.contract.ports import Gated, In, Out
     from brain_runtime.contract.region import Outbox, Region, State
     from brain_wire import messages
-    from brain_wire.goals import Act, Goal
+    from brain_wire.goals import Act, Ask, Goal, News
     from brain_wire.messages import SILENCE, clip_utf8
     from brain_wire.parameters import ParameterError, parameter
     from brain_wire.qos import FEATURE, LATCHED, SENSOR, STREAM, QoS
 
 # Where each name is. Loaded when it is asked for: a command that only shows its help needs neither numpy nor Zenoh.
-_PLACES = {"Act": "brain_wire.goals", "FEATURE": "brain_wire.qos", "Gated": "brain_runtime.contract.ports",
+_PLACES = {"Act": "brain_wire.goals", "Ask": "brain_wire.goals", "News": "brain_wire.goals",
+           "FEATURE": "brain_wire.qos", "Gated": "brain_runtime.contract.ports",
            "Goal": "brain_wire.goals", "In": "brain_runtime.contract.ports", "Inbox": "brain_runtime.contract.inbox",
            "LATCHED": "brain_wire.qos", "Out": "brain_runtime.contract.ports",
            "Outbox": "brain_runtime.contract.region", "ParameterError": "brain_wire.parameters",
            "QoS": "brain_wire.qos", "Region": "brain_runtime.contract.region", "SENSOR": "brain_wire.qos",
            "SILENCE": "brain_wire.messages", "STREAM": "brain_wire.qos", "State": "brain_runtime.contract.region",
            "clip_utf8": "brain_wire.messages", "messages": "brain_wire", "parameter": "brain_wire.parameters"}
-__all__ = ["Act", "FEATURE", "Gated", "Goal", "In", "Inbox", "LATCHED", "Out", "Outbox", "ParameterError", "QoS",
-           "Region", "SENSOR", "SILENCE", "STREAM", "State", "clip_utf8", "interfaces", "messages", "parameter"]
+__all__ = ["Act", "Ask", "FEATURE", "Gated", "Goal", "In", "Inbox", "LATCHED", "News", "Out", "Outbox",
+           "ParameterError", "QoS", "Region", "SENSOR", "SILENCE", "STREAM", "State", "clip_utf8", "interfaces",
+           "messages", "parameter"]
 
 
 def __getattr__(name: str) -> Any:

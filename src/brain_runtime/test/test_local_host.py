@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from brain_runtime import FEATURE, In, LATCHED, Out, ParameterError, Region, SENSOR, parameter
+from brain_runtime import Ask, FEATURE, In, LATCHED, Out, ParameterError, Region, SENSOR, parameter
 from brain_runtime.hosts.local import LocalHost
 from brain_runtime.contract.stepper import RegionError
 from brain_wire import messages
@@ -221,3 +221,12 @@ def test_parameters_are_checked():
     assert follower.parameters.gain == 2.0
     with pytest.raises(ParameterError, match="while it runs"):
         follower.on_parameter("size", 4)
+
+
+def test_a_region_that_asks_others_for_actions_is_refused_in_lockstep():
+    class Asks(Region):
+        rate = 10.0
+        go = Ask("go", "brain_interfaces/action/Seek")
+
+    with pytest.raises(ParameterError, match="asks others for go, which a region on this host .local. cannot"):
+        LocalHost({"asks": Asks()})

@@ -240,4 +240,4 @@ def _region(region: ResolvedRegion, namespace: str) -> Rights:
         name, publishes=plain.all(region.publishes) | own.all(EVERY_NODE_SAYS),
         hears=plain.all(region.hears) | own.all(EVERY_NODE_HEARS),
         serves=frozenset(f"{name}/{service}" for service in (*READING, *CHANGING)),
-        executes=plain.all(region.actions))
+        executes=plain.all(region.actions), commands=plain.all(region.asks))

@@ -75,6 +75,12 @@ class FakeRobot:
         self._thread = threading.Thread(target=self._run, name="fake robot", daemon=True)
         self._thread.start()
 
+    @property
+    def pose(self) -> tuple[float, float, float]:
+        """Place (m) and direction (rad) by its odometry."""
+        x, y, yaw = map(float, self._pose)
+        return x, y, yaw
+
     def value(self, name: str, default: Any) -> Any:
         """Value in the profile of a parameter."""
         return self.robot.regions.get("vision", {}).get(name, self.robot.shared.get(name, default))

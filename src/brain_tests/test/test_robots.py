@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of robots: those of the package fit, what is wrong is named, and every way to start a brain uses them."""
+import ast
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -101,7 +104,8 @@ def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"wheels": 2}, "unknown keys wheels; known are command_timeout, description, regions, scan, shared, topics"),
+    ({"wheels": 2}, "unknown keys wheels; known are command_timeout, description, kit, middleware, refused, regions, "
+     "scan, shared, topics"),
     ({"topics": {"cmd_fel": "x"}}, "there is no topic cmd_fel; there are .*cmd_vel"),
     ({"topics": {"scan": "front scan"}}, "topic scan must be mapped to a name such as base/scan"),
     ({"topics": {"estop": "stop"}}, "topic estop cannot be renamed, since `brain` and people use it"),
@@ -112,6 +116,14 @@ def test_a_remap_of_the_graph_leads_on_to_the_robots_name(tmp_path, mine):
     ({"regions": {"motor": {"max_liner": 0.1}}}, "motor has no parameter max_liner; did you mean max_linear"),
     ({"regions": {"brainstem": {"max_linear": 20.0}}}, "max_linear of brainstem is 20.0, but must be between"),
     ({"regions": {"motor": 3}}, "region motor must be a mapping of parameters"),
+    ({"kit": {"sonar": {}}}, "`kit` must be a mapping of lidar, camera, base to what they are"),
+    ({"kit": {"lidar": {"hertz": 5}}}, "lidar of `kit` has no 'hertz'; it may tell .*rate"),
+    ({"kit": {"lidar": {"rate": "fast"}}}, "rate of lidar of `kit` must be a number"),
+    ({"kit": {"lidar": {"rate": float("nan")}}}, "rate of lidar of `kit` must be a number"),
+    ({"kit": {"camera": {"model": 3}}}, "model of camera of `kit` must be a text"),
+    ({"middleware": {"zenoh": "no"}}, "`middleware` must be a mapping with rmw"),
+    ({"middleware": "dds"}, "`middleware` must be a mapping with rmw"),
+    ({"refused": "it has no wheels"}, "robot wrong .* is refused: it has no wheels"),
 ])
 def test_what_is_wrong_in_a_profile_is_named(tmp_path, change, says):
     path = tmp_path / "wrong.yaml"
@@ -124,7 +136,7 @@ def test_what_is_wrong_in_a_profile_is_named(tmp_path, change, says):
 
 
 @pytest.mark.parametrize("content, says", [
-    (None, "no robot .*nowhere.yaml'; there are diff_drive_controller, sim"), ("[", "is not YAML"),
+    (None, "no robot .*nowhere.yaml'; there are diff_drive_controller, husky"), ("[", "is not YAML"),
     ("a text", "must be a mapping")])
 def test_what_is_no_profile(tmp_path, content, says):
     path = tmp_path / "nowhere.yaml"
@@ -153,9 +165,25 @@ def test_a_wrong_robot_ends_brain_up_at_once(monkeypatch, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_robot_that_zenoh_does_not_reach_is_told_of_with_the_remedy():
+    said = [text for text in resolve("brain", "none", "turtlebot4").warnings if "rmw_fastrtps_cpp" in text]
+    assert len(said) == 1 and "ros2 launch brain bringup.launch.py" in said[0]
+    for heard in (resolve("brain", "none", "turtlebot4", host="ros"), resolve("brain", "none", "turtlebot3_burger"),
+                  resolve("brain", "sim", "turtlebot4")):
+        assert not any("does not hear" in text for text in heard.warnings)
+
+
 def test_every_profile_says_what_all_have_to_say():
     """A copy of one of them is where a new robot begins."""
     wanted = {"max_reverse", "linear_acceleration", "angular_acceleration", "braking"}
     for name in shipped():
         assert wanted <= set(load_robot(name).regions["brainstem"]), name
         assert {"radius", "stamped", "max_linear", "max_angular"} <= set(load_robot(name).shared), name
+
+
+def test_the_launch_file_for_gazebo_names_profiles_that_there_are():
+    """All that is tested of it: it was not run."""
+    tree = ast.parse((Path(__file__).parents[3] / "docs" / "gazebo_turtlebot3.launch.py").read_text(encoding="utf-8"))
+    (models,) = [ast.literal_eval(node.value) for node in tree.body
+                 if isinstance(node, ast.Assign) and node.targets[0].id == "MODELS"]
+    assert {f"turtlebot3_{model}" for model in models} <= set(shipped()) and "Not run" in ast.get_docstring(tree)

@@ -2,7 +2,8 @@
 """Actions: goals that a node is given, with feedback while it is at them and one result each.
 
 Who serves one declares an :class:`Act` and says what is new of its goals; :mod:`brain_wire.action` speaks the protocol
-of ROS 2 ("Actions", design.ros2.org): two services and a cancellation, a topic of feedback, one of statuses.
+of ROS 2 ("Actions", design.ros2.org): two services and a cancellation, a topic of feedback, one of statuses. Who has
+others do something declares an :class:`Ask`, gives orders, and is told news of its goals.
 """
 from __future__ import annotations
 
@@ -47,8 +48,9 @@ class News:
 
     Attributes:
         goal: id of the goal.
-        status: EXECUTING for feedback, else how it ended.
-        message: feedback or result.
+        status: EXECUTING for feedback, else how it ended. To who asked: ACCEPTED once it was; UNKNOWN where nobody
+            answers, or not in time.
+        message: feedback or result; to who asked, a text where there is none.
     """
 
     goal: bytes
@@ -92,3 +94,49 @@ class Act:
     def canceled(self, goal: Goal, /, **fields: Any) -> News:
         """It was given up, since that was asked for (``goal.canceling``)."""
         return News(goal.id, Status.CANCELED, make(self.types.result, **fields))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Order that a region gives to who serves an action; made by an :class:`Ask`.
+
+    Attributes:
+        goal: id of the goal (16 bytes).
+        request: message of the action's goal type; None: the goal is to be given up.
+    """
+
+    goal: bytes
+    request: Any | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An action of others that a region uses, declared as an attribute of its class like a port.
+
+    A step returns orders under its name, and finds what is new of its goals there (``inbox.each``). News makes the
+    region step.
+
+    Attributes:
+        topic: relative name of the action.
+        type: ``package/action/Type``.
+    """
+
+    topic: str
+    type: str
+
+    def __post_init__(self) -> None:
+        if not self.topic or "//" in self.topic:
+            raise ValueError(f"action {self.topic!r} must have a name such as 'navigate_to_pose'")
+
+    @property
+    def types(self) -> ActionType:
+        """Names of its messages and services."""
+        return action_type(self.type)
+
+    def order(self, goal: bytes, /, **fields: Any) -> Order:
+        """Makes the order of a goal; the fields are the goal's."""
+        return Order(goal, make(self.types.goal, **fields))
+
+    def cancel(self, goal: bytes) -> Order:
+        """Makes the order to give a goal up."""
+        return Order(goal)

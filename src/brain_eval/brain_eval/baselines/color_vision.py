@@ -15,6 +15,7 @@ import numpy as np
 from brain_regions.vision import Vision
 from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
 from brain_runtime.contract import images, sights
+from brain_runtime.contract.optics import Mount
 from brain_runtime.interfaces import DetectedObject
 from brain_wire import messages
 
@@ -24,6 +25,7 @@ HUES = {DetectedObject.COLOR_RED: 0.0, DetectedObject.COLOR_GREEN: 120.0, Detect
         DetectedObject.COLOR_YELLOW: 52.0}      # degrees
 MIN_PIXELS = 10
 CAMERA_FORWARD, CAMERA_HEIGHT = 0.15, 0.35      # m, where the simulated robot carries its camera
+MOUNT = Mount(CAMERA_FORWARD, 0.0, CAMERA_HEIGHT)
 RADIUS = 0.215                                  # m, mean half width of the objects
 BALL, BOX, CYLINDER = DetectedObject.SHAPE_BALL, DetectedObject.SHAPE_BOX, DetectedObject.SHAPE_CYLINDER
 
@@ -93,6 +95,9 @@ class ColorVision(Region):
 
         camera_x: float = parameter(CAMERA_FORWARD, "how far ahead of base_link the camera is", unit="m", low=-5.0,
                                     high=5.0)
+        camera_height: float = parameter(CAMERA_HEIGHT, "how high above the floor it is", unit="m", low=0.02, high=5.0)
+        camera_pitch: float = parameter(0.0, "how far down it looks", unit="rad", low=-0.8, high=0.8)
+        camera_yaw: float = parameter(0.0, "direction it looks in", unit="rad", low=-math.pi, high=math.pi)
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
@@ -112,22 +117,23 @@ class ColorVision(Region):
             self.trouble = f"camera/camera_info is refused: {wrong}"
             return {}, state
         self.trouble = ""
-        found = see(image, lens.focal, self.parameters.camera_x, (lens.column, lens.row))
+        p = self.parameters
+        mount = Mount(p.camera_x, 0.0, p.camera_height, p.camera_yaw, p.camera_pitch)
+        found = see(image, lens.focal, mount, (lens.column, lens.row))
         right, left = lens.edges
-        result = self.objects(source=self.name, azimuth_min=right, azimuth_max=left,
+        result = self.objects(source=self.name, azimuth_min=p.camera_yaw + right, azimuth_max=p.camera_yaw + left,
                               objects=sorted(found, key=lambda o: o.distance)[:32])
         result.header.frame_id = "base_link"
         return {"objects": result}, state
 
 
-def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD, ahead: tuple[float, float] | None = None
-        ) -> list:
+def see(image: np.ndarray, focal: float, mount: Mount = MOUNT, ahead: tuple[float, float] | None = None) -> list:
     """``DetectedObject`` messages for a picture [H, W, 3].
 
     Args:
         image: the picture.
         focal: length in pixels.
-        camera_x: how far ahead of the base the camera is (m).
+        mount: place of the camera on the base.
         ahead: column and row of what is straight ahead; None: the picture's middle.
     """
     labels, found = color_labels(image), []
@@ -138,18 +144,19 @@ def see(image: np.ndarray, focal: float, camera_x: float = CAMERA_FORWARD, ahead
             part = np.zeros_like(mask)
             part[:, left:right] = mask[:, left:right]
             if part.sum() >= MIN_PIXELS:
-                found.append(_object(image, part, color, left, right, focal, camera_x, ahead))
+                found.append(_object(image, part, color, left, right, focal, mount, ahead))
     return found
 
 
-def _object(image, part, color, left, right, focal, camera_x, middle):
+def _object(image, part, color, left, right, focal, mount, middle):
     column, row = middle
     bottom = np.flatnonzero(part.any(1))[-1] + 1
-    drop = (bottom - row) / focal
-    ahead = CAMERA_HEIGHT / drop if drop > 0.02 else 10.0
-    angle = math.atan((column - (left + right) / 2) / focal)
-    away = ahead / math.cos(angle) + RADIUS
-    x, y = camera_x + away * math.cos(angle), away * math.sin(angle)
+    ahead, aside, up = mount.turned() @ (1.0, (column - (left + right) / 2) / focal, (row - bottom) / focal)
+    ahead = max(ahead, 1e-6)    # of a camera that looks steeply down
+    angle = math.atan2(aside, ahead)
+    away = (mount.height * ahead / -up if -up > 0.02 * ahead else 10.0) / math.cos(angle) + RADIUS
+    angle += mount.yaw
+    x, y = mount.x + away * math.cos(angle), mount.y + away * math.sin(angle)
     return messages.make(
         "brain_interfaces/msg/DetectedObject", color=color, shape=shape_of(image, part),
         confidence=min(0.95, 0.5 + part.sum() / 200.0), bearing=math.atan2(y, x), distance=math.hypot(x, y),

@@ -11,7 +11,7 @@ import numpy as np
 from brain_runtime.contract.declared import NUMBER, Network, Picture, Population, Split, Weights
 from brain_runtime.contract.inbox import Inbox
 from brain_runtime.contract.ports import In, Out
-from brain_wire.goals import Act
+from brain_wire.goals import Act, Ask
 from brain_wire.parameters import NoParameters, check_parameters
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ State = dict[str, Any]
 
 Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
-is new of its goals."""
+is new of its goals, or, of one that others serve, to orders."""
 
 _TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "copies", "multiplies", "name", "network",
                     "parameters", "pictures", "populations", "remap", "shards", "spikes", "split", "storage",
@@ -122,6 +122,13 @@ class Region:
         """Actions that are served, by attribute name."""
         return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()
                 if isinstance(value, Act)}
+
+    @classmethod
+    @functools.cache
+    def asks(cls) -> dict[str, Ask]:
+        """Actions of others that are used, by attribute name."""
+        return {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()
+                if isinstance(value, Ask)}
 
     @classmethod
     def idle(cls) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 from brain_runtime.contract import port_codecs
-from brain_runtime.contract.inbox import GoalSlot, Inbox, make_slot
+from brain_runtime.contract.inbox import EverySlot, GoalSlot, Inbox, Slot, make_slot
 from brain_runtime.contract.ports import Out
 from brain_runtime.contract.region import Region, State
 from brain_wire import messages
-from brain_wire.goals import Act, News, Status
+from brain_wire.goals import Act, Ask, Goal, News, Status
 
 MAX_ORIGINS = 8
 STATISTICS_WINDOW = 5.0  # s over which rates and percentiles are taken
@@ -77,11 +77,12 @@ class Stepper:
         self._codecs = {name: port_codecs.find(port.codec) for name, port in self.inputs.items() if port.codec}
         self.slots = {name: make_slot(port) for name, port in self.inputs.items()}
         self.goals = {name: GoalSlot() for name in region.actions()}
-        self._inbox = Inbox({**self.slots, **self.goals})
-        self._all = [*self.slots.values(), *self.goals.values()]
+        self.asked = {name: EverySlot() for name in region.asks()}
+        self._inbox = Inbox({**self.slots, **self.goals, **self.asked})
+        self._all = [*self.slots.values(), *self.goals.values(), *self.asked.values()]
         self._keyed = [self.slots[name] for name, port in self.inputs.items() if port.key]
         self._triggers = [*(self.slots[name] for name, port in self.inputs.items() if port.trigger),
-                          *self.goals.values()]
+                          *self.goals.values(), *self.asked.values()]
         self._period = None if region.rate is None else 1.0 / region.rate
         self._next_tick = -math.inf if self._period else math.inf
         self._history: deque[tuple[float, float, int, int]] = deque()
@@ -95,6 +96,11 @@ class Stepper:
             MessageError: the codec of the port cannot read it.
         """
         self.slots[port].offer(self.opened(port)(message), now)
+
+    def hand_in(self, action: str, what: Goal | News, now: float) -> None:
+        """Hands in a goal of an action that the region serves, or news of one that it asked for."""
+        slot: Slot = self.asked[action] if action in self.asked else self.goals[action]
+        slot.offer(what, now)
 
     def opened(self, port: str) -> Callable[[Any], Any]:
         """Returns the function that opens a message for the inbox: itself, or with the value that a codec reads of it.
@@ -138,7 +144,7 @@ class Stepper:
     # -- step ------------------------------------------------------------------------------------------------------
 
     def step(self, now: float, stamp: float, senders: Mapping[str, Callable[[Any], None]] | None = None
-             ) -> list[tuple[Out | Act, Any]]:
+             ) -> list[tuple[Out | Act | Ask, Any]]:
         """One step.
 
         Args:
@@ -187,7 +193,7 @@ class Stepper:
             history.popleft()
         return published
 
-    def come_to_rest(self, now: float, stamp: float, since: float) -> tuple[list[tuple[Out | Act, Any]], bool]:
+    def come_to_rest(self, now: float, stamp: float, since: float) -> tuple[list[tuple[Out | Act | Ask, Any]], bool]:
         """Brings to rest what the region moves: returns what to publish for that, and whether it is at rest.
 
         Args:
@@ -206,17 +212,22 @@ class Stepper:
             raise RegionError(f"{self.region.name} failed to bring to rest what it moves: "
                               f"{type(error).__name__}: {error}") from error
 
-    def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out | Act, Any]]:
-        published: list[tuple[Out | Act, Any]] = []
+    def _finish(self, outbox: Mapping[str, Any], stamp: float) -> list[tuple[Out | Act | Ask, Any]]:
+        published: list[tuple[Out | Act | Ask, Any]] = []
         origins: list | None = None
         for name, content in outbox.items():
             sent = self._outputs.get(name)
             if sent is None and name in self.goals:
                 published += self._news(name, content)
                 continue
+            if sent is None and name in self.asked:
+                ask = self.region.asks()[name]
+                published += [(ask, order) for order in (content if isinstance(content, list) else [content])
+                              if order is not None]
+                continue
             if sent is None:
                 raise KeyError(f"step returned a message for {name!r}, but the region publishes "
-                               + (", ".join([*self._outputs, *self.goals]) or "nothing"))
+                               + (", ".join([*self._outputs, *self.goals, *self.asked]) or "nothing"))
             port = sent.port
             if sent.plain and getattr(content, "__msgtype__", None) == port.type:
                 published.append((port, content))   # as the loop does it, in fewer steps

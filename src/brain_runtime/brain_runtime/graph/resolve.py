@@ -108,6 +108,8 @@ def resolve(graph: str | Path = DEFAULT, world: str = NO_WORLD, robot: str | Non
     if loaded.world == NO_WORLD and profile is not None and profile.command_timeout is None \
             and any(map(moves, classes.values())):
         warnings.append(NO_TIMEOUT.format(profile.name))
+    if loaded.world == NO_WORLD and profile is not None and profile.unheard and host in ("zenoh", "torch"):
+        warnings.append(profile.unheard)
     if robot == "" and (profiles or loaded.world != NO_WORLD):
         robot = robot_in(loaded.world)
     given, beside = tuple(map(Path, files)), params_file(path)
@@ -415,13 +417,13 @@ def _region(spec: RegionSpec, cls: type[Region], namespace: str, values: Mapping
     differs = tuple(name for name, value in values.items()
                     if (tuple(value) if isinstance(value, list) else value) != default.get(name))
     renamed = renamed or (lambda topic: spec.remap.get(topic, topic))
-    publishes, hears, actions = (tuple(renamed(port.topic) for port in declared.values())
-                                 for declared in (cls.would_publish(values), cls.inputs(), cls.actions()))
+    publishes, hears, actions, asks = (tuple(renamed(port.topic) for port in declared.values()) for declared in (
+        cls.would_publish(values), cls.inputs(), cls.actions(), cls.asks()))
     return ResolvedRegion(
         spec.name, spec.cls, namespace, spec.critical, spec.restart, spec.device, spec.external, spec.remap, values,
         differs, beside, profiles.get(spec.name, {}), own.get(spec.name, {}), hears, publishes, actions,
         tuple(renamed(port.topic) for port in cls.inputs().values() if port.trigger), cls.rate,
-        moves(cls), spec.shards, spec.backend, spec.shard_timeout, spec.copies, spec.average_every)
+        moves(cls), spec.shards, spec.backend, spec.shard_timeout, spec.copies, spec.average_every, asks)
 
 
 def _shown(read: RosArgs, topic: str, node: str, namespace: str) -> str:

@@ -43,6 +43,7 @@ class ResolvedRegion:
         shards, backend, shard_timeout: processes over which its network is spread, see
             :class:`brain_runtime.graph.RegionSpec`.
         copies, average_every: what it is a copy of, see there.
+        asks: names of the actions of others that it uses, remapped.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ResolvedRegion:
     shard_timeout: float = TIMEOUT
     copies: str = ""
     average_every: float = EVERY
+    asks: tuple[str, ...] = ()
 
     @property
     def node(self) -> str:

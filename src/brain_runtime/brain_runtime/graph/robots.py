@@ -9,11 +9,15 @@ A profile is one YAML file, for every host::
     shared: {radius: 0.2}                               # for each region that has a parameter of this name
     scan: {zero_is_far: true}                           # the lidar's conventions: the shared parameters scan_*
     regions: {brainstem: {max_linear: 0.3}}             # for one region
+    kit: {lidar: {model: RPLIDAR A1, rate: 7.5}}        # its sensors and base, as they are: see KIT
+    middleware: {rmw: rmw_fastrtps_cpp, zenoh: false, bridge: run the brain under ROS 2}
+    refused: it has no camera                           # a robot that no brain can drive: why, and the remedy
 
 All but the description may be left out. A user's own parameter file wins over it.
 """
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -26,9 +30,20 @@ from brain_wire.parameters import ParameterError, check_parameters
 from brain_wire.safe_text import quoted
 
 SIM = "sim"
-_KEYS = {"description", "command_timeout", "topics", "shared", "scan", "regions"}
+_KEYS = {"description", "command_timeout", "topics", "shared", "scan", "regions", "kit", "middleware", "refused"}
+KIT = {
+    "lidar": {"model", "rate", "beams", "from", "to", "nearest", "farthest", "height", "frame"},
+    "camera": {"model", "rate", "width", "height_px", "y", "pitch", "roll", "frame"},
+    "base": {"max_linear", "max_angular", "acceleration", "turn_acceleration", "odom_rate", "source"}}
+"""Parts of a robot and what a profile may tell of each: texts, and numbers in Hz, pixels, rad, m, m/s, rad/s and so on.
+
+They are facts of the robot that no region takes; a fake robot is made of them. Pitch is positive down.
+"""
+_TEXTS = {"model", "frame", "source"}
+_MIDDLEWARE = {"rmw": str, "zenoh": bool, "bridge": str}
 LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
 OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
+_REFUSED = re.compile(r"^refused:", re.MULTILINE)
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -48,6 +63,9 @@ class Robot:
         topics: from the brain's name of a topic to the robot's; relative names move with the namespace.
         shared: parameters of each region that has one of the name; of the file's ``scan``, with ``scan_`` before it.
         regions: parameters by region, over the shared ones.
+        kit: facts of its sensors and its base; see :data:`KIT`.
+        middleware: ``rmw``, which its own nodes speak; ``zenoh``, false where they cannot be given rmw_zenoh_cpp; and
+            ``bridge``, what a brain then needs, for a person.
     """
 
     name: str
@@ -57,6 +75,16 @@ class Robot:
     topics: Mapping[str, str] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
     regions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kit: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    middleware: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unheard(self) -> str:
+        """Reason why a brain on Zenoh does not hear this robot, with the remedy; empty where it may."""
+        if self.middleware.get("zenoh", True):
+            return ""
+        return (f"robot {self.name} speaks {self.middleware.get('rmw', 'another middleware')}, which a brain on Zenoh "
+                f"does not hear: {self.middleware.get('bridge') or 'run the whole brain under ROS 2'}")
 
     def on(self, graph: Graph) -> Graph:
         """The graph with the robot's names of topics; what the graph remaps already goes on from there."""
@@ -106,8 +134,9 @@ def robots_directory() -> Path:
 
 
 def shipped() -> list[str]:
-    """Names of the profiles that come with the package."""
-    return sorted(path.stem for path in robots_directory().glob("*.yaml"))
+    """Names of the profiles that come with the package, without those of robots that are refused."""
+    return sorted(path.stem for path in robots_directory().glob("*.yaml")
+                  if not _REFUSED.search(path.read_text(encoding="utf-8")))
 
 
 def robot_in(world: str, robot: str = "") -> str:
@@ -174,6 +203,8 @@ def _parse(content: Any, path: Path) -> Robot:
     if odd:
         raise RobotError(f"robot {path} has unknown keys {quoted(', '.join(odd))[1:-1]}; known are "
                          f"{', '.join(sorted(_KEYS))}")
+    if content.get("refused"):
+        raise RobotError(f"robot {path.stem} ({path}) is refused: {' '.join(str(content['refused']).split())}")
     timeout = content.get("command_timeout")
     number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (number and 0.0 < timeout <= LONGEST_TIMEOUT):
@@ -202,7 +233,33 @@ def _parse(content: Any, path: Path) -> Robot:
     scan = {f"scan_{key}": [float(v) if type(v) is int else v for v in value] if isinstance(value, list) else value
             for key, value in parts.pop("scan").items()}
     parts["shared"] = {**parts["shared"], **scan}
-    return Robot(path.stem, path, str(content.get("description") or ""), timeout, **parts)
+    return Robot(path.stem, path, str(content.get("description") or ""), timeout, **parts, kit=_kit(content, path),
+                 middleware=_middleware(content, path))
+
+
+def _kit(content: dict[str, Any], path: Path) -> dict[str, dict[str, Any]]:
+    kit = content.get("kit") or {}
+    if not isinstance(kit, dict) or not set(kit) <= set(KIT) or not all(isinstance(v, dict) for v in kit.values()):
+        raise RobotError(f"robot {path}: `kit` must be a mapping of {', '.join(KIT)} to what they are, but is "
+                         f"{quoted(repr(kit))}")
+    for part, facts in kit.items():
+        for key, value in facts.items():
+            if key not in KIT[part]:
+                raise RobotError(f"robot {path}: {part} of `kit` has no {quoted(str(key))}; it may tell "
+                                 f"{', '.join(sorted(KIT[part]))}")
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            if not (isinstance(value, str) if key in _TEXTS else number):
+                raise RobotError(f"robot {path}: {key} of {part} of `kit` must be a "
+                                 f"{'text' if key in _TEXTS else 'number'}, but is {quoted(repr(value))}")
+    return kit
+
+
+def _middleware(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    told = content.get("middleware") or {}
+    if not isinstance(told, dict) or not all(isinstance(v, _MIDDLEWARE.get(k, ())) for k, v in told.items()):
+        raise RobotError(f"robot {path}: `middleware` must be a mapping with rmw (a text), zenoh (true or false) and "
+                         f"bridge (a text), but is {quoted(repr(told))}")
+    return {key: " ".join(value.split()) if isinstance(value, str) else value for key, value in told.items()}
 
 
 def write_parameters(parameters: Mapping[str, Mapping[str, Any]], path: Path) -> Path:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from brain_runtime.hosts.edges import Edge
 from brain_runtime.contract.energy import Passed
-from brain_runtime.hosts.host import Arrived, Publication, Served
+from brain_runtime.hosts.host import Arrived, Asking, Publication, Served
 from brain_runtime.hosts.input import Input
 from brain_runtime.contract.ports import Out
-from brain_wire.goals import Act
+from brain_wire.goals import Act, Ask
 
 if TYPE_CHECKING:
     from brain_runtime.hosts.hosted_region import HostedRegion
@@ -25,7 +25,7 @@ class Connections:
         hosted: the region, in the hands of its host.
 
     Attributes:
-        publications, inputs, served: what is published, heard and served now, by name at the region.
+        publications, inputs, served, asking: what is published, heard, served and asked for now, by name at the region.
         senders: by topic, what publishes a message or holds it for the energy budget, or tells news of a goal.
         broken: messages that could not be read so far, by topic.
     """
@@ -35,6 +35,7 @@ class Connections:
         self.publications: dict[str, Publication] = {}
         self.inputs: dict[str, Input] = {}
         self.served: dict[str, Served] = {}
+        self.asking: dict[str, Asking] = {}
         self.senders: dict[str, Callable[[Any], None]] = {}
         self.broken: Counter[str] = Counter()
         self._passed: dict[str, Callable[[Any, bytes], None]] = {}  # by topic, what sends what the gate lets pass
@@ -58,6 +59,9 @@ class Connections:
         for name, act in region.actions().items():
             served = self.served[name] = hosted.serve(name, act)
             self.senders[act.topic] = served.tell
+        for name, ask in region.asks().items():
+            asking = self.asking[name] = hosted.ask(name, ask)
+            self.senders[ask.topic] = asking.order
 
     def unplug(self) -> None:
         """Takes back what :meth:`plug` did, as far as it came."""
@@ -65,9 +69,11 @@ class Connections:
             self._unhear(name)
         for served in self.served.values():
             served.close()
+        for asking in self.asking.values():
+            asking.close()
         for publication in self.publications.values():
             publication.close()
-        self.publications, self.served, self.senders, self._passed = {}, {}, {}, {}
+        self.publications, self.served, self.asking, self.senders, self._passed = {}, {}, {}, {}, {}
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -180,7 +186,7 @@ class Connections:
                 send_encoded(passed.message, passed.data)
         return send_or_hold
 
-    def send(self, published: Iterable[tuple[Out | Act, Any]]) -> None:
+    def send(self, published: Iterable[tuple[Out | Act | Ask, Any]]) -> None:
         """Sends what a stepper gave back, in its order. Raises MessageError."""
         senders = self.senders
         for port, message in published:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host: what a region's node asks of whatever carries its messages. Five verbs; a new host defines four of them.
+"""Host: what a region's node asks of whatever carries its messages. Six verbs; a new host defines four or five of them.
 
 =========  ============================================================  ===========================================
 verb       who calls it                                                  in which thread
@@ -8,6 +8,7 @@ publish    :class:`.connections.Connections`, for each output of the     the one
            region; :class:`.process.ProcessHost`, for the heartbeat      the life, answers services
 subscribe  Connections, for each input, as long as it is to be heard     the one that controls
 serve      Connections, for each action                                  the one that controls
+ask        Connections, for each action of others                        the one that controls
 clock      whoever stamps a message: a step, a heartbeat                 any
 deliver    the host itself, with what came at an input                   the one that received it; on hosts with many,
                                                                          many at once
@@ -23,7 +24,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Protocol
 
 from brain_runtime.hosts.edges import Edge
-from brain_wire.goals import Act, News
+from brain_wire.goals import Act, Ask, News, Order
 from brain_wire.latency import Hop
 from brain_wire.qos import QoS
 
@@ -113,6 +114,16 @@ class Served(Protocol):
         """Serves no more."""
 
 
+class Asking(Protocol):
+    """An action of others that is used."""
+
+    def order(self, order: Order) -> None:
+        """Gives an order, from the thread that steps; it waits for nothing."""
+
+    def close(self) -> None:
+        """Asks and hears no more."""
+
+
 class Host(ABC):
     """Host of one region's node: carries its messages and tells it the time.
 
@@ -149,6 +160,17 @@ class Host(ABC):
 
         Args:
             name: of the action at its region.
+        """
+
+    @abstractmethod
+    def ask(self, name: str, ask: Ask) -> Asking:
+        """Begins to use an action of others; news is handed in as goals are.
+
+        Args:
+            name: of the action at its region.
+
+        Raises:
+            ParameterError: a region on this host cannot ask others.
         """
 
     @abstractmethod

@@ -22,14 +22,14 @@ from brain_runtime.contract import snapshot
 from brain_runtime.contract.copies import Mean
 from brain_runtime.contract.energy import Gate
 from brain_runtime.hosts.connections import Connections
-from brain_runtime.hosts.host import Arrived, Host
+from brain_runtime.hosts.host import Arrived, Asking, Host
 from brain_runtime.hosts.input import Input
 from brain_runtime.hosts.policy import Policy
 from brain_runtime.hosts.snapshot_writer import SnapshotWriter
 from brain_runtime.contract.region import Region, State
 from brain_runtime.contract.stepper import RegionError, Stepper
 from brain_wire import messages, safe_text
-from brain_wire.goals import Goal
+from brain_wire.goals import Ask, Goal, News
 from brain_wire.lifecycle import Lifecycle, Outcome
 from brain_wire.parameters import ParameterError, check_parameters
 from brain_wire.qos import QoS
@@ -94,7 +94,7 @@ class HostedRegion(Host):
         self.gate = Gate()
         self.connections = Connections(self)
         self.policy = policy(self)
-        self._goals: deque[tuple[str, Goal]] = deque()      # that the next step is to see
+        self._goals: deque[tuple[str, Goal | News]] = deque()      # that the next step is to see
         self.mean: Mean | None = None
         self._idle = "" if region.rate is not None else region.idle()
         self.cause: Exception | None = None
@@ -113,6 +113,10 @@ class HostedRegion(Host):
 
     def deliver(self, inbound: Input, arrival: Arrived | None = None) -> bool:
         return self.policy.deliver(inbound, arrival)
+
+    def ask(self, name: str, ask: Ask) -> Asking:
+        raise ParameterError(f"{self.region.name} asks others for {ask.topic}, which a region on this host "
+                             f"({self.kind}) cannot; run it by `brain up`")
 
     def now(self) -> float:
         return time.monotonic()
@@ -317,8 +321,8 @@ class HostedRegion(Host):
         if not self.turn.acquire(timeout=TURN):
             raise ParameterError(f"{self.region.name} is at a step that does not end; try again")
 
-    def hand_in(self, action: str, goal: Goal) -> None:
-        """Hands a goal of an action in, or one anew that has changed, before the next step."""
+    def hand_in(self, action: str, goal: Goal | News) -> None:
+        """Hands in, before the next step, a goal of an action, one anew that has changed, or news of one asked for."""
         self._goals.append((action, goal))
         self.hand_in_goals()
 
@@ -329,7 +333,7 @@ class HostedRegion(Host):
         try:
             while self._goals and self.stepper is not None:
                 action, goal = self._goals.popleft()
-                self.stepper.goals[action].offer(goal, self.now())
+                self.stepper.hand_in(action, goal, self.now())
         finally:
             self.turn.release()
         self.policy.wake()

@@ -19,11 +19,12 @@ from brain_runtime.hosts.process import ProcessHost
 from brain_runtime.hosts.predecessors import Predecessors
 from brain_runtime.contract.region import Region
 from brain_wire import lifecycle, parameter_services, type_descriptions
-from brain_wire.goals import Act
+from brain_wire.goals import Act, Ask
 from brain_wire.latency import SILENT
 from brain_wire.qos import QoS
 from brain_wire import Arrival, Node, Publisher, Server, Session, Subscription, Watch
 from brain_wire.action import ActionServer
+from brain_wire.asking import Orders
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.clock import SimulatedTime
 from brain_wire.names import PUBLISHER
@@ -102,6 +103,9 @@ class ZenohHost(ProcessHost):
     def serve(self, name: str, act: Act) -> ActionServer:
         return self._server.action(act, functools.partial(self.hand_in, name), name=self._name(act.topic),
                                    ready=lambda: self.state == beat.ACTIVE)
+
+    def ask(self, name: str, ask: Ask) -> Orders:
+        return Orders(self.node, ask, self._name(ask.topic), functools.partial(self.hand_in, name))
 
     def clock(self) -> float:
         return self._time()
