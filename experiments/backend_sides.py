@@ -2,8 +2,8 @@
 """The sides of *performance* in ``brain bench backends``: who carries messages between two processes, and how.
 
 ==================  ====================================================================================================
-``zenoh-host``      two regions on ZenohHost, through a router; from 64 KiB on in shared memory
-``zenoh-peer``      the same, linked with each other and without a router
+``zenoh-host``      two regions on ZenohHost as a brain has them, linked straight; from 64 KiB on in shared memory
+``zenoh-peer``      the same, and there is no router
 ``zenoh-unshared``  as zenoh-peer, without shared memory
 ``torch-host``      two regions that are ranks of a static group
 ``ros-host``        two regions on RosHost, over the middleware that its ``about`` names

@@ -163,6 +163,7 @@ class Pool:
             if self._provider is None:
                 self._provider = zenoh.shm.ShmProvider.default_backend(self._size)
                 self._within = self._segment()
+            self._provider.garbage_collect()    # so that what was just let go is used again, while caches hold it
             buffer = self._provider.alloc(size, zenoh.shm.GarbageCollect())
         except BaseException as error:
             panicked = type(error).__module__ == "pyo3_runtime"     # as where the pool finds room, but not its books

@@ -26,7 +26,8 @@ from brain_runtime.contract.declared import named
 from brain_wire import messages
 from brain_wire.temporary_folder import TemporaryFolder
 
-TYPE = "std_msgs/msg/String"
+TYPE = "std_msgs/msg/UInt8MultiArray"    # bytes, as of a picture
+ORDER = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
 PINGING = {"echo": "brain_eval.bench.wire:Echo", "ping": "brain_eval.bench.wire:Ping"}
 BLOCK = 200             # round trips in one block
@@ -53,10 +54,10 @@ class Ping(Region):
 
     rate = 5.0
 
-    go = In("bench/go", "std_msgs/msg/String", FEATURE, trigger=True, device=True)
+    go = In("bench/go", ORDER, FEATURE, trigger=True, device=True)
     pong = In("bench/pong", TYPE, FEATURE, trigger=True, device=True)
     ping = Out("bench/ping", TYPE, FEATURE)
-    result = Out("bench/result", "std_msgs/msg/String", LATCHED)
+    result = Out("bench/result", ORDER, LATCHED)
 
     def configure(self, parameters):
         super().configure(parameters)
@@ -67,7 +68,7 @@ class Ping(Region):
         if inbox.new("go"):
             order = json.loads(inbox.get("go").data)
             self._id, self._size, self._left, self._times = order["id"], order["size"], order["count"], []
-            self._message = self.ping(data="x" * self._size)
+            self._message = self.ping(data=np.full(self._size, 120, np.uint8))
             return self._send(), state
         pong = inbox.get("pong") if inbox.new("pong") else None
         if self._left > 0 and pong is not None and len(pong.data) == self._size:
@@ -194,8 +195,8 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
 
     with open_session(endpoint, patience=READY) as session, open_node("bench", router=endpoint) as node:
         bare = BarePing(session.zenoh)
-        go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
-        results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
+        go = node.publisher("bench/go", ORDER, FEATURE)
+        results = node.subscription("bench/result", ORDER, LATCHED)
         host = RegionBlocks(go, results)
         wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
         wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
@@ -221,11 +222,11 @@ class Asked:
     def ask(self, patience: float = 60.0, **order: Any) -> dict[str, Any]:
         """Their answer; empty: none came within ``patience`` s."""
         self._id += 1
-        self._orders.publish(messages.make("std_msgs/msg/String", data=json.dumps({"id": self._id, **order})))
+        self._orders.publish(messages.make(ORDER, data=json.dumps({"id": self._id, **order})))
         until = time.monotonic() + patience
         while (left := until - time.monotonic()) > 0:
             for arrival in self._answers.wait(left):
-                told = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
+                told = json.loads(messages.decode(arrival.data, ORDER).data)
                 if told["id"] == self._id:
                     return told
         return {}
