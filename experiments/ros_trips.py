@@ -17,7 +17,7 @@ from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.temporary_folder import TemporaryFolder
-from experiments.backend_flood import FLOODING, RegionFlow, region_flows
+from brain_eval.bench.flood import FLOODING, RegionFlow, region_flows
 from experiments.orders import Orders
 from experiments.ros_bench import Processes, _node, _wait_for
 

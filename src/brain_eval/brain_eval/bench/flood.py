@@ -16,7 +16,7 @@ import numpy as np
 from brain_eval.bench.wire import ORDER, TYPE, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 
-FLOODING = {"flood": "experiments.backend_flood:Flood", "count": "experiments.backend_flood:Count"}
+FLOODING = {"flood": "brain_eval.bench.flood:Flood", "count": "brain_eval.bench.flood:Count"}
 QUIET = 0.4             # s without a message, after which none is on its way any more
 ANSWER = 60.0           # s for what was counted
 BARE_FLOOD, BARE_COUNT = "0/bench/flood/bare/bare", "0/bench/count/bare/bare"
