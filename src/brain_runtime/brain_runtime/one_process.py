@@ -53,7 +53,7 @@ class _Part(End):
         try:
             self._asked.load()
             self._session = open_session(self._asked.options.router, identity=self._asked.name, patience=math.inf,
-                                         stop=self.asked, direct=True)
+                                         stop=self.asked)
             return owner.owned_thread(self._keep, "region")
         except process.REFUSED as problem:
             log.error("cannot start: %s", safe_text.line(problem))
