@@ -197,7 +197,7 @@ class Comparison:
 
 @dataclass
 class Share:
-    """What two regions take of what another side does, for one size.
+    """Share of another side that two regions take, for one size.
 
     Attributes:
         size: of the messages, for people.
