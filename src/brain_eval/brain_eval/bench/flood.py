@@ -13,7 +13,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from brain_eval.bench.wire import ORDER, TYPE, Asked, wait_for
+from brain_eval.bench.asked import ORDER, TYPE, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 
 FLOODING = {"flood": "brain_eval.bench.flood:Flood", "count": "brain_eval.bench.flood:Count"}

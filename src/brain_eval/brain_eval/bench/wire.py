@@ -23,21 +23,18 @@ from typing import Annotated, Any, Callable, Iterable, Iterator
 import numpy as np
 import typer
 
+from brain_eval.bench.asked import ORDER, READY, TYPE, Asked, wait_for
 from brain_eval.bench.experiment import Experiment, Problem
 from brain_eval.bench.rows import Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_runtime.contract.declared import named
-from brain_wire import messages
 from brain_wire.temporary_folder import TemporaryFolder
 
-TYPE = "std_msgs/msg/UInt8MultiArray"    # bytes, as of a picture
-ORDER = "std_msgs/msg/String"
 SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 1 << 20}
 BARE_ZENOH = "bare zenoh"
 PINGING = {"echo": "brain_eval.bench.wire:Echo", "ping": "brain_eval.bench.wire:Ping"}
 BLOCK = 200             # round trips in one block
 WARM_UP = 50            # the first ones of each block do not count
-READY = 30.0            # s for the processes to answer
 AGAIN = 5               # blocks more, where none came through on one of the sides
 FLOW = 0.5              # s that messages of a size are sent one way
 DORA = "experiments.backend_sides:dora_peer"    # of a checkout
@@ -261,48 +258,12 @@ def compare(endpoint: str, blocks: int, other: Any = None
                 share(name, beside[0], times[host], times[beside[1]]))
 
 
-class Asked:
-    """Asks regions from a node outside: JSON on one topic, which they answer with the same ``id`` on another.
-
-    Args:
-        orders: publisher.
-        answers: subscription.
-    """
-
-    def __init__(self, orders: Any, answers: Any) -> None:
-        self._orders, self._answers, self._id = orders, answers, 0
-
-    def ask(self, patience: float = 60.0, **order: Any) -> dict[str, Any]:
-        """Their answer; empty: none came within ``patience`` s."""
-        self._id += 1
-        self._orders.publish(messages.make(ORDER, data=json.dumps({"id": self._id, **order})))
-        until = time.monotonic() + patience
-        while (left := until - time.monotonic()) > 0:
-            for arrival in self._answers.wait(left):
-                told = json.loads(messages.decode(arrival.data, ORDER).data)
-                if told["id"] == self._id:
-                    return told
-        return {}
-
-
 class RegionBlocks(Asked):
     """Asks a :class:`Ping` for blocks: by ``bench/go``, which it answers by ``bench/result``."""
 
     def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
         """Round trip times (s) of ``count`` messages of ``size`` bytes; none if they took more than ``patience`` s."""
         return self.ask(patience, size=size, count=count).get("times", [])
-
-
-def wait_for(condition: Any, what: str) -> None:
-    """Waits until ``condition()`` holds.
-
-    Raises:
-        TimeoutError: ``what`` did not answer in time.
-    """
-    until = time.monotonic() + READY
-    while not condition():
-        if time.monotonic() > until:
-            raise TimeoutError(f"{what} did not answer within {READY:g} s")
 
 
 class WireError(Problem):
