@@ -2,8 +2,8 @@
 """The sides of *performance* in ``brain bench backends``: who carries messages between two processes, and how.
 
 ==================  ====================================================================================================
-``zenoh-host``      two regions on ZenohHost, through a router; from 64 KiB on in shared memory
-``zenoh-peer``      the same, linked with each other and without a router
+``zenoh-host``      two regions on ZenohHost as a brain has them, linked straight; from 64 KiB on in shared memory
+``zenoh-peer``      the same, and there is no router
 ``zenoh-unshared``  as zenoh-peer, without shared memory
 ``torch-host``      two regions that are ranks of a static group
 ``ros-host``        two regions on RosHost, over the middleware that its ``about`` names
@@ -30,15 +30,15 @@ from brain_wire.router import free_port
 from brain_wire.session import CHECK_VARIABLE, OVERRIDE_VARIABLE
 from brain_wire.shared_memory import ENABLED
 from brain_wire.temporary_folder import TemporaryFolder
-from experiments.backend_flood import FLOODING, BareFlow, RegionFlow, region_flows
+from brain_eval.bench.flood import FLOODING, BareFlow, RegionFlow, region_flows
 from experiments.gloo_echo import gloo_ping
-from experiments.other_libraries import NotThere, environment
+from experiments.other_libraries import NotThere, environment, installed
 from experiments.processes import NoPeer, OutsidePeer, beside, variable
 from experiments.toy_brain import toys
 
 DORA_NODE = Path(__file__).with_name("dora_node.py")
 STRING = "std_msgs/msg/String"
-COUNTING = "experiments.backend_flood:BareCount"
+COUNTING = "brain_eval.bench.flood:BareCount"
 NAMES = ("zenoh-host", "zenoh-peer", "zenoh-unshared", "torch-host", "ros-host", "bare-zenoh", "bare-gloo", "dora")
 Flows = Callable[[Sequence[int], float], list[dict[str, Any]]]
 
@@ -168,8 +168,10 @@ def _bare_flows(endpoint: str, sizes: Sequence[int], seconds: float) -> list[dic
         return region_flows(BareFlow(session.zenoh), sizes, seconds)
 
 
-def dora_peer(folder: Path) -> OutsidePeer:
-    """Two nodes of dora. Raises NoPeer."""
+def dora_peer(folder: Path, install: bool = True) -> OutsidePeer:
+    """Two nodes of dora, from an environment that is made unless ``install`` is False. Raises NoPeer."""
+    if not install and not installed("dora"):
+        raise NoPeer("dora is not installed here; `brain bench wire --dora` installs it for this")
     try:
         python = environment("dora")
     except NotThere as why:

@@ -68,11 +68,9 @@ def environment(name: str, folder: Path | None = None) -> Path:
     Raises:
         NotThere: it cannot be made, or the library cannot be imported in it.
     """
-    library, borrowed = {**LIBRARIES, **CARRIERS}[name], _borrowed()
-    meaning = "\n".join([sys.version, *map(str, borrowed), *library.pins])
-    home = (folder or cache()) / f"{name}-{hashlib.sha256(meaning.encode()).hexdigest()[:12]}"
+    library, borrowed, home = {**LIBRARIES, **CARRIERS}[name], _borrowed(), _home(name, folder)
     python, done = home / "bin" / "python", home / "done"
-    if done.is_file() and os.access(python, os.X_OK):
+    if installed(name, folder):
         return python
     try:
         _run(sys.executable, "-m", "venv", "--clear", "--without-pip", str(home))
@@ -86,6 +84,17 @@ def environment(name: str, folder: Path | None = None) -> Path:
         raise NotThere(f"{name} is not there: {_reason(error)}") from error
     done.touch()
     return python
+
+
+def installed(name: str, folder: Path | None = None) -> bool:
+    """Tells whether a library's environment is made; arguments as for :func:`environment`."""
+    home = _home(name, folder)
+    return (home / "done").is_file() and os.access(home / "bin" / "python", os.X_OK)
+
+
+def _home(name: str, folder: Path | None) -> Path:
+    meaning = "\n".join([sys.version, *map(str, _borrowed()), *{**LIBRARIES, **CARRIERS}[name].pins])
+    return (folder or cache()) / f"{name}-{hashlib.sha256(meaning.encode()).hexdigest()[:12]}"
 
 
 def _borrowed() -> list[Path]:

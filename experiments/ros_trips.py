@@ -12,12 +12,12 @@ from typing import Any
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import get_rmw_implementation_identifier
 
-from brain_eval.bench.wire import PINGING, TYPE, RegionBlocks
+from brain_eval.bench.wire import ORDER, PINGING, RegionBlocks
 from brain_runtime.hosts.ros_topics import interface, profile
 from brain_wire import messages
 from brain_wire.qos import FEATURE, LATCHED
 from brain_wire.temporary_folder import TemporaryFolder
-from experiments.backend_flood import FLOODING, RegionFlow, region_flows
+from brain_eval.bench.flood import FLOODING, RegionFlow, region_flows
 from experiments.orders import Orders
 from experiments.ros_bench import Processes, _node, _wait_for
 
@@ -32,8 +32,8 @@ class Topics:
 
     def __init__(self, node: Any, executor: Any, said: str, heard: str) -> None:
         self._executor, self._heard = executor, []      # type: ignore[var-annotated]
-        self._publisher = node.create_publisher(interface(TYPE), said, profile(FEATURE))
-        node.create_subscription(interface(TYPE), heard, self._heard.append, profile(LATCHED), raw=True)
+        self._publisher = node.create_publisher(interface(ORDER), said, profile(FEATURE))
+        node.create_subscription(interface(ORDER), heard, self._heard.append, profile(LATCHED), raw=True)
 
     def publish(self, message: Any) -> None:
         """Publishes a message."""

@@ -101,6 +101,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     from brain_wire import NameProblem, NoRouter, SessionProblem
     from brain_wire.endings import on_ending
     from brain_wire.endpoints import malformed, open_to_a_network
+    from brain_wire.session import LINKS_VARIABLE
     from brain_wire.wakeup import Flag
 
     console = Terminal(lasting=True, stderr=as_json)
@@ -132,6 +133,8 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             secured.check(resolved, number)
             _wait_for_the_last(number, console, stop)
             endpoint = router_endpoint(router)
+            if any(map(open_to_a_network, listen or ())):   # peers elsewhere that come to it reach no peer here
+                os.environ.setdefault(LINKS_VARIABLE, "router")
             own_router = router_child(endpoint, listen or ())
             if own_router is None:
                 refuse_twice([region.name for region in resolved.started], endpoint, namespace, number)

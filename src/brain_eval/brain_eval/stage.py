@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from brain_runtime.graph import secured
 from brain_runtime.supervision.supervised_brain import (StartError, SupervisedBrain, refuse_twice, region_children,
@@ -15,7 +15,7 @@ from brain_runtime.supervision.supervised_brain import (StartError, SupervisedBr
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graph.inspect_graph import inspect_graph
 from brain_runtime.supervision.speaker import Speaker
-from brain_runtime.run.workload import Event
+from brain_runtime.run.workload import Event, Workload
 from brain_wire import messages
 from brain_wire.qos import LATCHED
 
@@ -34,13 +34,15 @@ class Stage:
         stop: ends everything when set.
         request: for sim/episode.
         one_process: regions that can share a process do.
+        instead: makes of the regions' processes those that are started.
 
     Raises:
         GraphError, StartError, SessionProblem, OSError: it cannot be started.
     """
 
     def __init__(self, graph: str, folder: Path, *, split: str, seed: int, router: str | None, domain: int,
-                 stop: threading.Event, request: dict[str, Any], one_process: bool = False) -> None:
+                 stop: threading.Event, request: dict[str, Any], one_process: bool = False,
+                 instead: Callable[[list[Workload]], list[Workload]] = lambda workloads: workloads) -> None:
         self.begin = time.monotonic()
         self._stop, self._request, self._domain = stop, request, domain
         resolved = inspect_graph(graph, SIM_WORLD, room={"split": split, "seed": seed})
@@ -49,8 +51,8 @@ class Stage:
         own_router = router_child(endpoint)
         if own_router is None:
             refuse_twice([region.name for region in resolved.regions], endpoint, "", domain)
-        children = region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state", router=endpoint,
-                                   one_process=one_process)
+        children = instead(region_children(resolved, seed=seed, folder=folder, state_dir=folder / "state",
+                                           router=endpoint, one_process=one_process))
         self.regions = [c.name for c in children]
         self.events: list[Event] = []
         self.supervised = SupervisedBrain([*([own_router] if own_router else []), *children], folder / "logs", endpoint,

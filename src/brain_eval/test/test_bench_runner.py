@@ -119,7 +119,7 @@ def test_without_a_checkout_the_others_are_named_with_the_remedy(monkeypatch):
     assert verb.known() == verb.INSTALLED
     done = CliRunner().invoke(verb.app, ["tls", "--blocks", "3"])
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
-    assert "'tls' installed; there are wire, brain, gaps, steps" in done.stderr and "git clone" in done.stderr
+    assert "'tls' installed; there are wire, brain, gaps, steps, pictures" in done.stderr and "git clone" in done.stderr
 
 
 @pytest.mark.skipif(not (TOP / "experiments").is_dir(), reason="the experiments are not beside an installed package")

@@ -2,7 +2,9 @@
 """Blocks of round trips by turns, over a link that drops some."""
 import pytest
 
-from brain_eval.bench.wire import AGAIN, WARM_UP, by_turns
+from brain_eval.bench.experiment import Problem
+from brain_eval.bench.wire import AGAIN, BLOCK, DORA, WARM_UP, Wire, by_turns, rate, share, shares
+from brain_runtime.contract.declared import named
 
 
 class Side:
@@ -35,3 +37,29 @@ def test_a_link_that_drops_everything_is_told():
     with pytest.raises(TimeoutError, match="no round trip of 1 MiB came back"):
         list(by_turns({Side(0): [], dead: []}, "1 MiB", 2, 1))
     assert dead.asked == 1 + AGAIN
+
+
+def test_two_sides_are_compared_block_by_block():
+    # A slow spell of the machine, in which both take ten times as long, does not count.
+    ours, other = [0.2] * BLOCK + [2.0] * BLOCK + [0.2] * BLOCK, [0.4] * BLOCK + [4.0] * BLOCK + [0.4] * BLOCK
+    one = share("200 B", "dora", ours, other)
+    assert (one.ours, one.other, one.share) == (0.2, 0.4, 0.5)
+    one.ours_rate, one.other_rate, one.share_rate = 30.0, 20.0, 1.5
+    (row,) = shares([one]).rows
+    assert list(row)[0] == "200 B" and "0.50" in row and "1.50" in row
+
+
+def test_a_rate_is_of_what_came():
+    assert rate({"sent": 9, "n": 5, "took": 2.0}) == 2.0
+    assert rate({"sent": 9, "n": 1, "took": 0.0}) == 0.0
+
+
+def test_dora_is_not_installed_where_nobody_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(Problem, match="dora is not installed here"):
+        named(DORA, "the test")(tmp_path, False)
+    told, wire = [], Wire()
+    wire.log = told.append
+    with wire._dora(tmp_path, None) as other:
+        assert other is None
+    assert "bare zenoh" in told[0] and "--dora" in told[0] and not list(tmp_path.glob("brain/libraries/*"))

@@ -144,7 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             end_with_keeper()
         with threads.threads(threads.REGION):
             session = open_session(options.router, identity=asked.name, **(
-                {"patience": LAST_PATIENCE} if first is None else {"patience": math.inf, "stop": ending.asked}))
+                {"patience": LAST_PATIENCE} if first is None else   # of all hearers a router knows, and no peer at once
+                {"patience": math.inf, "stop": ending.asked, "direct": True}))
         with session:
             return asked.host(session).last_word() if first is None else asked.run(session, ending, options.restarts)
     except NoRouter:

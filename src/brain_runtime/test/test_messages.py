@@ -198,6 +198,8 @@ def test_bytes_are_those_of_another_codec(name):
         data = messages.encode(message)
         assert data == bytes(STORE.serialize_cdr(message, name))
         assert same(messages.decode(data, name), message)
+        assert same(messages.decode(memoryview(data), name), message)       # as of what is read where it lies
+        assert messages.encoder(name)(message, b"".join, 1) == data         # in parts, as what is shared
         assert same(messages.decode(bytes(STORE.serialize_cdr(message, name, little_endian=False)), name), message)
 
 
@@ -217,10 +219,11 @@ def test_broken_bytes_are_refused_or_read_and_nothing_else(name):
         broken = bytearray(data)
         for _ in range(3):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
-        try:
-            messages.decode(broken, name)
-        except MessageError as error:
-            assert name in str(error)
+        for kind in (bytes, memoryview):
+            try:
+                messages.decode(kind(broken), name)
+            except MessageError as error:
+                assert name in str(error)
 
 
 @pytest.mark.parametrize("order", ["little", "big"])

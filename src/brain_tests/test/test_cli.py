@@ -26,8 +26,8 @@ from brain_wire.router import free_port
 inspect_graph = importlib.import_module("brain_runtime.graph.inspect_graph")    # the module, not its function
 
 VERBS = ("up", "say", "status", "look", "run", "start", "stop", "estop", "release", "eval", "train vision",
-         "bench wire", "bench tls", "bench brain", "bench gaps", "bench ros", "bench neurons", "bench nir", "demo",
-         "docs", "keys", "policy", "export", "film", "score", "collectives")
+         "bench wire", "bench tls", "bench brain", "bench gaps", "bench pictures", "bench ros", "bench neurons",
+         "bench nir", "demo", "docs", "keys", "policy", "export", "film", "score", "collectives")
 
 
 @pytest.fixture

@@ -134,9 +134,10 @@ class _Code(ABC):
 class _Reader(_Code):
     """Writes a decoder: ``o`` is the place in ``data``, which ends at ``size``."""
 
-    def __init__(self, order: Literal["<", ">"], base: int) -> None:
+    def __init__(self, order: Literal["<", ">"], base: int, view: bool) -> None:
         super().__init__(order)
         self.base = base        # where in data the message begins
+        self.view = view        # data is a memoryview, and no bytes
 
     def pad(self, size: int) -> None:
         # the next o for which o - base is a multiple
@@ -167,7 +168,7 @@ class _Reader(_Code):
         if bound:
             self.line(f"if {n} > {bound + 1}: raise ValueError(f'{{{n} - 1}} bytes of text, but at most {bound} are "
                       "allowed')")
-        self.line(f"{s} = data[o:e - 1].decode()")
+        self.line(f"{s} = str(data[o:e - 1], 'utf-8')" if self.view else f"{s} = data[o:e - 1].decode()")
         self.line("o = e")
         self.place(1)
         return s
@@ -241,6 +242,7 @@ class _Writer(_Code):
         self.padded = False     # whether the place must be known at run time
         self._run.append(("4s", self.constant(bytes((0, 1, 0, 0)))))
         self._parts: list[str] = []     # expressions, not yet written as a line
+        self._sizes: list[str] = []     # expressions: bytes of what may be large
 
     def part(self, expression: str) -> None:
         self._parts.append(expression)
@@ -248,13 +250,23 @@ class _Writer(_Code):
     def finish(self) -> None:
         """Writes the end."""
         self.flush()
+        share = f"if share and {' + '.join(self._sizes)} >= least: return share" if self._sizes else ""
         if not any(line.lstrip().startswith("out") for line in self.lines):
             parts = ", ".join(self._parts)
+            if share:
+                self.line(f"{share}(({parts}))")
             self.line(f"return {parts}" if len(self._parts) == 1 else f"return join(({parts}))")
             return
         self.lines.insert(0, "    out = []")
         self.put()
+        if share:
+            self.line(f"{share}(out)")
         self.line("return join(out)")
+
+    def may_be_large(self, size: str) -> None:
+        """Notes the expression ``size``, unless it is one of many in a loop."""
+        if self._indent == 1:
+            self._sizes.append(size)
 
     def put(self) -> None:
         """Writes the line for the parts that were kept back."""
@@ -281,6 +293,7 @@ class _Writer(_Code):
         self.flush()
         self.part(s)
         self.line(f"p += len({s})")
+        self.may_be_large(f"len({s})")
         self.place(1)
         self.filler(1)  # ends the text
 
@@ -340,6 +353,7 @@ class _Writer(_Code):
                 self._indent -= 1
             self.part(v)
             self.line(f"p += {v}.nbytes")
+            self.may_be_large(f"{v}.nbytes")
             self.place(min(dtype.itemsize, first) if kind == Nodetype.SEQUENCE else dtype.itemsize)
             return
         self.put()
@@ -363,8 +377,11 @@ def _units_of(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-16-le"), "<u2").astype("<u4")
 
 
-def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
+def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[..., Any]:
     """Compiles the function that encodes messages with these fields: little endian, encapsulation in front.
+
+    It takes the message, and may be given ``share`` and ``least``: a message with at least so many bytes of text and
+    numbers is not joined here, but what ``share`` makes of its parts (bytes and arrays) is returned.
 
     The function raises whatever it meets in a message that does not fit: struct.error, ValueError, AttributeError, ...
     """
@@ -376,22 +393,23 @@ def encoder(fields: Fields, fields_of: FieldsOf) -> Callable[[Any], bytes]:
     code.finish()
     if not code.padded:
         code.lines = [line for line in code.lines if not line.lstrip().startswith("p ")]
-    return code.function("m")
+    return code.function("m, share=None, least=0")
 
 
-def decoder(cls: type, fields: Fields, lookup: Lookup, order: Literal["<", ">"]) -> Callable[[bytes], tuple[Any, int]]:
+def decoder(cls: type, fields: Fields, lookup: Lookup, order: Literal["<", ">"], view: bool = False
+            ) -> Callable[[bytes | memoryview], tuple[Any, int]]:
     """Compiles the function that decodes messages with these fields from bytes in the byte order ``order``.
 
-    The encapsulation is in front of the bytes.
+    The encapsulation is in front of the bytes. With ``view`` they come as a memoryview of bytes.
 
     The function returns the message and where it ended. It raises whatever it meets in bytes that are not such a
     message: struct.error, ValueError, UnicodeDecodeError, ... Arrays share memory with the bytes where they lie
     aligned.
     """
     wide = _has_wide_arrays(fields, lookup)
-    code = _Reader(order, 0 if wide else ENCAPSULATION)
+    code = _Reader(order, 0 if wide else ENCAPSULATION, view and not wide)
     if wide:  # so that arrays of 8-byte numbers are aligned in memory too
-        code.line(f"data = data[{ENCAPSULATION}:]")
+        code.line(f"data = bytes(data[{ENCAPSULATION}:])")
     code.line("size = len(data)")
     code.line(f"o = {code.base}")
     values = [code.value(definition, lookup) for _, definition in fields]

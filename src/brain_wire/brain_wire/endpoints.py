@@ -28,6 +28,12 @@ def malformed(endpoint: str) -> bool:
     return protocol in (*NETWORK, "tls", "quic") and not (host and re.search(":[0-9]{1,5}([?#].*)?$", endpoint))
 
 
+def on_this_machine(endpoint: str) -> bool:
+    """Tells whether what is at an endpoint is reached without leaving this machine's loopback interface."""
+    protocol, host, _ = address(endpoint)
+    return protocol in NETWORK and host.startswith(LOOPBACK)
+
+
 def open_to_a_network(endpoint: str) -> bool:
     """Tells whether an endpoint leaves this machine without encryption and authentication."""
     protocol, host, _ = address(endpoint)

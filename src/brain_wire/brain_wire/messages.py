@@ -310,25 +310,26 @@ def decode(data: bytes | memoryview, name: str, trailing: float = TRAILING) -> A
 
 
 @functools.cache
-def encoder(name: str) -> Callable[[Any], bytes]:
+def encoder(name: str) -> Callable[..., Any]:
     """:func:`encode` for messages of one type, with everything looked up that can be.
 
+    The function may be given ``share`` and ``least`` as well, for large messages: see :func:`brain_wire.cdr.encoder`.
     It is compiled when the first message is encoded: most of a node's services are never called.
     """
     fields = fields_of(name)
 
-    run: Callable[[Any], bytes]
+    run: Callable[..., Any]
 
-    def compile_first(message: Any) -> bytes:
+    def compile_first(message: Any, share: Callable[[Any], Any] | None = None, least: int = 0) -> Any:
         nonlocal run
         run = cdr.encoder(fields, fields_of)
-        return run(message)
+        return run(message, share, least)
 
     run = compile_first
 
-    def encode_one(message: Any) -> bytes:
+    def encode_one(message: Any, share: Callable[[Any], Any] | None = None, least: int = 0) -> Any:
         try:
-            return run(message)
+            return run(message, share, least)
         except Exception as error:  # the generated code raises whatever it meets: struct.error, TypeError, ...
             raise MessageError(f"cannot encode {name}: {_misfit(message, name) or error}") from error
 
@@ -344,22 +345,28 @@ def decoder(name: str, trailing: float = TRAILING) -> Callable[[bytes | memoryvi
 def _decoder(name: str, trailing: float) -> Callable[[bytes | memoryview], Any]:
     fields_of(name)     # raises what is to be said at once
 
-    runs: list[Callable[[bytes], tuple[Any, int]]] = []     # by the second byte: big endian, little endian
+    # By the second byte, big endian and little endian: of bytes, and then of views.
+    runs: list[Callable[[bytes | memoryview], tuple[Any, int]]] = []
 
-    def compile_first(data: bytes) -> tuple[Any, int]:
-        run = runs[data[1]] = cdr.decoder(*_layout(name), _layout, "<" if data[1] else ">")
+    def compile_first(data: bytes | memoryview) -> tuple[Any, int]:
+        view = type(data) is memoryview
+        run = runs[data[1] + 2 * view] = cdr.decoder(*_layout(name), _layout, "<" if data[1] else ">", view)
         return run(data)
 
-    runs += [compile_first, compile_first]
+    runs += [compile_first] * 4
 
     def decode_one(data: bytes | memoryview) -> Any:
+        kind = 0
         if type(data) is not bytes:
-            data = bytes(data)
+            if type(data) is memoryview and data.format == "B" and data.ndim == 1 and data.contiguous:
+                kind = 2
+            else:
+                data = bytes(data)
         size = len(data)
         if size < cdr.ENCAPSULATION or data[0] or data[1] > 1:
             raise MessageError(f"{size} bytes are not a {name}: they do not begin as plain CDR does")
         try:
-            message, end = runs[data[1]](data)
+            message, end = runs[kind + data[1]](data)
         except Exception as error:  # broken bytes make the generated code raise nearly anything
             raise MessageError(f"{size} bytes are not a {name}: {type(error).__name__} {error}") from error
         if not 0 <= size - end < trailing:

@@ -76,7 +76,8 @@ class Node:
 
     def subscription(self, topic: str, type_name: str, qos: QoS = FEATURE, *, wake: Signal | None = None,
                      arrived: Callable[[], object] | None = None, at_once: AtOnce | None = None,
-                     by_publisher: bool = False, max_size: int = MAX_SIZE, hops: bool = False) -> Subscription:
+                     by_publisher: bool = False, max_size: int = MAX_SIZE, hops: bool = False,
+                     in_place: bool = False) -> Subscription:
         """A subscription.
 
         Args:
@@ -91,6 +92,7 @@ class Node:
             max_size: bytes; larger messages are refused.
             hops: note of each publisher how long its messages take and how many do not come, see
                 :mod:`brain_wire.latency`.
+            in_place: large messages are not copied out of shared memory, see :func:`brain_wire.shared_memory.view`.
 
         Raises:
             NameProblem, MessageError: as for :meth:`publisher`.
@@ -98,7 +100,8 @@ class Node:
         endpoint = self._endpoint(names.SUBSCRIPTION, topic, type_name, qos)
         key = names.data_key(self.domain, endpoint.topic, type_name)
         part = Subscription(self.session, endpoint, key, type_name, wake=wake, arrived=arrived,
-                            at_once=at_once, by_publisher=by_publisher, max_size=max_size, hops=hops)
+                            at_once=at_once, by_publisher=by_publisher, max_size=max_size, hops=hops,
+                            in_place=in_place)
         self._parts.append(part)
         return part
 

@@ -4,6 +4,10 @@
 By default a session is a client of the router at ``tcp/localhost:7447``: rmw_zenoh's port, so ``rmw_zenohd`` will do
 as well as ours. A client outlives its router and is back within about half a second of the router's return.
 
+The regions of a brain are peers, as rmw_zenoh's nodes are, where that router is on their machine and nothing is
+secured: they find each other by it, and what they say goes straight from one to the other, which the router's death
+does not hold up. All others are clients, so what is linked with each other stays a brain and not a network.
+
 In a secured brain ``BRAIN_SECURITY`` names the folder with everybody's credentials, or the one file to use.
 """
 from __future__ import annotations
@@ -27,7 +31,7 @@ from brain_wire import names, shared_memory
 from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, SessionProblem, credentials_file,
                                     place, read_credentials)
 from brain_wire.connect_errors import why_not
-from brain_wire.endpoints import open_to_a_network
+from brain_wire.endpoints import on_this_machine, open_to_a_network
 from brain_wire.owner import owned_thread
 from brain_wire.wakeup import Flag
 
@@ -36,6 +40,8 @@ ROUTER_VARIABLE = "BRAIN_ROUTER"
 CONFIG_VARIABLE = "ZENOH_SESSION_CONFIG_URI"
 OVERRIDE_VARIABLE = "ZENOH_CONFIG_OVERRIDE"
 CHECK_VARIABLE = "ZENOH_ROUTER_CHECK_ATTEMPTS"
+LINKS_VARIABLE = "BRAIN_LINKS"
+LINKS = ("peers", "router")     # what it may say: how the regions of a brain are linked
 
 LEASE = 2000            # ms of silence after which the router takes a process for gone; rmw_zenoh waits 60 s
 RETRY = 200             # ms between attempts to reach a router
@@ -66,6 +72,19 @@ def default_settings(router: str) -> dict[str, Any]:
         "queries_default_timeout": QUERY_TIMEOUT,
         "transport/link/tx/lease": LEASE,
         **shared_memory.SETTINGS,
+    }
+
+
+def peer_settings() -> dict[str, Any]:
+    """Zenoh's settings for a peer on this machine, by key, beside those of a client: rmw_zenoh's, but for the lease."""
+    return {
+        "mode": "peer",
+        "listen/endpoints": ["tcp/127.0.0.1:0"],
+        "connect/exit_on_failure": True,    # or it would be open without a router, and nobody would tell
+        "scouting/gossip/enabled": True,
+        "scouting/gossip/target": {"router": ["router", "peer"], "peer": ["router"]},
+        "scouting/gossip/autoconnect": {"router": [], "peer": ["router", "peer"]},
+        "scouting/gossip/autoconnect_strategy": {"peer": {"to_router": "always", "to_peer": "greater-zid"}},
     }
 
 
@@ -107,13 +126,14 @@ def config_from_file(path: str, variable: str) -> zenoh.Config:
         raise SessionProblem(f"{variable}: cannot use {path}: {_short(error)}") from error
 
 
-def session_config(router: str | None = None, identity: str = OPERATOR, elsewhere: Elsewhere | None = None
-                   ) -> tuple[zenoh.Config, str, Credentials | None]:
+def session_config(router: str | None = None, identity: str = OPERATOR, elsewhere: Elsewhere | None = None,
+                   direct: bool = False) -> tuple[zenoh.Config, str, Credentials | None]:
     """The configuration of a session; for messages, where it connects; and its credentials, if it has any.
 
     A ``router`` given here wins over ``BRAIN_ROUTER``, and that over the file that ``ZENOH_SESSION_CONFIG_URI``
     names, which replaces all our defaults. Where that is not set, the credentials of ``identity`` in the folder that
-    ``BRAIN_SECURITY`` names do so. ``ZENOH_CONFIG_OVERRIDE`` is applied last.
+    ``BRAIN_SECURITY`` names do so. ``ZENOH_CONFIG_OVERRIDE`` is applied last. With ``direct`` it is linked straight
+    with the others of the brain, where that can be: see :func:`open_session`.
 
     Raises:
         SessionProblem: one of them is wrong.
@@ -141,6 +161,10 @@ def session_config(router: str | None = None, identity: str = OPERATOR, elsewher
             insert(config, key, json.dumps(value), "the router's endpoint" if "endpoints" in key else "our settings")
     apply_override(config, override)
     endpoints = _endpoints(config)
+    if direct and not path and _links() == "peers" and len(endpoints) == 1 and on_this_machine(endpoints[0]):
+        for key, value in peer_settings().items():
+            insert(config, key, json.dumps(value), "our settings")
+        apply_override(config, override)
     if credentials is not None:
         plain = [e for e in endpoints if not e.startswith("tls/")]
         if plain:
@@ -151,6 +175,15 @@ def session_config(router: str | None = None, identity: str = OPERATOR, elsewher
         _say_once(f"{open_one} is not secured: what is said there is not encrypted, and whoever reaches it can command "
                   f"this brain; see `brain keys --help`")
     return config, endpoint or ", ".join(endpoints) or f"the endpoints of {path}", credentials
+
+
+def _links() -> str:
+    """Returns how the regions of a brain are to be linked. Raises SessionProblem."""
+    text = os.environ.get(LINKS_VARIABLE, "").strip() or LINKS[0]
+    if text not in LINKS:
+        raise SessionProblem(f"{LINKS_VARIABLE} is {text!r}; it must be {' or '.join(LINKS)}: regions are linked with "
+                             f"each other, or with the router only")
+    return text
 
 
 def _endpoints(config: zenoh.Config) -> list[str]:
@@ -258,7 +291,7 @@ def _close_all() -> None:
 
 def open_session(router: str | None = None, *, identity: str = OPERATOR, patience: float = 2.0,
                  stop: threading.Event | Flag | None = None, more: Mapping[str, Any] | None = None,
-                 elsewhere: Elsewhere | None = None) -> Session:
+                 elsewhere: Elsewhere | None = None, direct: bool = False) -> Session:
     """Opens a session, waiting for a router that is not there yet.
 
     Args:
@@ -268,12 +301,14 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
         stop: ends the waiting when set.
         more: further settings of Zenoh by key, which win over all others.
         elsewhere: it goes to another place than the brain's router; then nothing is taken from the environment.
+        direct: it is a peer, linked straight with the others that are; where the brain is secured, or its router not on
+            this machine alone, or ``BRAIN_LINKS`` says ``router``, a client as ever.
 
     Raises:
         NoRouter: none answered within ``patience``, or ``stop`` was set.
         SessionProblem: the settings are wrong.
     """
-    config, endpoint, credentials = session_config(router, identity, elsewhere)
+    config, endpoint, credentials = session_config(router, identity, elsewhere, direct)
     for key, value in (more or {}).items():
         insert(config, key, json.dumps(value), "our settings")
     stop = stop or threading.Event()

@@ -81,6 +81,15 @@ class Arrival(NamedTuple):
         return read(attachment)
 
 
+class ArrivalInPlace(Arrival):
+    """A message as it came, whose bytes are not copied out of shared memory."""
+
+    @property
+    def data(self) -> bytes | memoryview:   # type: ignore[override]
+        """The CDR bytes, where they lie: see :func:`brain_wire.shared_memory.view`. Raises MessageError."""
+        return shared_memory.view(self.payload)
+
+
 class Publisher:
     """Publishes on one topic. Made by :meth:`Node.publisher`.
 
@@ -114,6 +123,7 @@ class Publisher:
         self._put = self._publisher.put
         # What is latched is answered with later too, and would hold memory until then.
         self._pool = shared_memory.Pool() if qos.latched else session.pool
+        self._share = self._pool.share
         self._token = session.zenoh.liveliness().declare_token(endpoint.token())
 
     def publish(self, message: Any) -> None:
@@ -125,11 +135,9 @@ class Publisher:
         if message.__msgtype__ != self.type:
             raise messages.MessageError(f"{self.endpoint.topic} carries {self.type}, not {message.__msgtype__}")
         try:
-            cdr = self._encode(message)
+            cdr = self._encode(message, self._share, self._pool.threshold)
         except messages.MessageError as error:
             raise messages.MessageError(f"{self.endpoint.topic}: {error}") from error
-        if len(cdr) >= self._pool.threshold:
-            cdr = self._pool.share(cdr)
         with self._lock:  # so that the numbers leave in their order
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
@@ -144,7 +152,7 @@ class Publisher:
     def publish_bytes(self, cdr: bytes | bytearray) -> None:
         """Publishes a message that is encoded already."""
         if len(cdr) >= self._pool.threshold:
-            cdr = self._pool.share(cdr)
+            cdr = self._share((cdr,))
         with self._lock:
             self._put(cdr, attachment=LAYOUT.pack(next(self._sequence), time.time_ns(), GID_SIZE, self.gid))
 
@@ -168,13 +176,14 @@ class Subscription:
 
     def __init__(self, session: Session, endpoint: names.Endpoint, key: str, type_name: str, *, wake: Signal | None,
                  arrived: Callable[[], object] | None, at_once: AtOnce | None, by_publisher: bool, max_size: int,
-                 hops: bool) -> None:
+                 hops: bool, in_place: bool = False) -> None:
         self.endpoint = endpoint
         self.type = type_name
         self.gid = names.gid(endpoint.token())
         self.signal = wake or Signal()
         self._arrived = arrived or self.signal.set
         self._at_once = at_once
+        self._made = ArrivalInPlace if in_place else Arrival
         self.last_received = -math.inf
         self.overwritten = 0
         self.refused: deque[str] = deque(maxlen=1000)
@@ -207,7 +216,7 @@ class Subscription:
         receive, settle = intake.receive, intake.settle
         ring = None if self._by_publisher else self._ring
         monotonic, time_ns, wake, at_once = time.monotonic, time.time_ns, self._arrived, self._at_once
-        max_size, depth = self._max_size, self._depth
+        max_size, depth, made = self._max_size, self._depth, self._made
         make = tuple.__new__    # NamedTuple's own constructor is Python code, and takes a microsecond more
         arrival: Any
         sample: Any
@@ -238,7 +247,7 @@ class Subscription:
                 else:
                     if unnoted:
                         hop = settle(sample, now, came, False)
-                    arrival = make(Arrival, (payload, now, sample, hop))
+                    arrival = make(made, (payload, now, sample, hop))
                     if ring is None:
                         full = self._keep_by_publisher(arrival)
                     else:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our nodes and router among peers: sessions set up as rmw_zenoh_cpp sets up its own, which are peers of each other."""
 import json
-import socket
 import time
 
 import pytest
 import zenoh
 
 from brain_wire import messages
-from brain_wire import Node, names, open_session
+from brain_wire import Node, SessionProblem, names, open_session
 from brain_wire.attachment import pack, unpack
 from brain_wire.qos import FEATURE, LATCHED
-from brain_wire.router import Router
+from brain_wire.router import Router, free_port
+from brain_wire.session import session_config
 
 STRING = "std_msgs/msg/String"
 PATIENCE = 120.0     # s
@@ -33,13 +33,12 @@ def peer(endpoint):
     return zenoh.open(config)
 
 
-@pytest.fixture
-def wire():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
-    with Router([endpoint]), open_session(endpoint, patience=PATIENCE) as ours, \
+@pytest.fixture(params=["client", "peer"])
+def wire(request):
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    with Router([endpoint]), open_session(endpoint, patience=PATIENCE, direct=request.param == "peer") as ours, \
             peer(endpoint) as one, peer(endpoint) as other:
+        assert until(lambda: bool(ours.zenoh.info.peers_zid()) == (request.param == "peer"))
         yield ours, one, other
 
 
@@ -132,3 +131,62 @@ def test_each_sees_the_others_in_the_graph_and_sees_them_go(wire):
     assert until(lambda: seen == {(names.NODE, "/their_node", "")})
     token.undeclare()
     assert until(lambda: not seen)
+
+
+# -- the regions of a brain --------------------------------------------------------------------------------------------
+
+
+def test_regions_hear_each_other_straight_and_after_the_router_has_died_too():
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    router = Router([endpoint])
+    with open_session(endpoint, patience=PATIENCE, direct=True) as one, \
+            open_session(endpoint, patience=PATIENCE, direct=True) as other, \
+            open_session(endpoint, patience=PATIENCE) as tool:
+        with Node(one, "one", domain=61) as says, Node(other, "other", domain=61) as hears, \
+                Node(tool, "tool", domain=61) as looks:
+            assert until(lambda: one.zid in map(str, other.zenoh.info.peers_zid()))
+            assert not tool.zenoh.info.peers_zid()
+            publisher = says.publisher("said", STRING, FEATURE)
+            ears = [node.subscription("said", STRING, FEATURE) for node in (hears, looks)]
+
+            def heard(text, ear):
+                def come():
+                    publisher.publish(messages.make(STRING, data=text))
+                    return any(messages.decode(a.data, STRING).data == text for a in ear.wait(0.1))
+                return until(come)
+            assert all(heard("with a router", ear) for ear in ears)
+            router.close()
+            assert until(lambda: not one.zenoh.info.routers_zid())
+            assert heard("without", ears[0])
+            with Router([endpoint]):    # who needs it is back with it, and who comes new finds all
+                assert heard("with another", ears[1])
+                with open_session(endpoint, patience=PATIENCE, direct=True) as late, \
+                        Node(late, "late", domain=61) as newcomer:
+                    assert heard("to a newcomer", newcomer.subscription("said", STRING, FEATURE))
+
+
+LOOPBACK = "tcp/localhost:7447"
+
+
+@pytest.mark.parametrize("direct, endpoint, variables, mode", [
+    (True, LOOPBACK, {}, "peer"),
+    (True, None, {}, "peer"),
+    (False, LOOPBACK, {}, "client"),
+    (True, "tcp/10.0.0.1:7447", {}, "client"),      # a peer here could not be reached from there
+    (True, "tls/localhost:7447", {}, "client"),
+    (True, LOOPBACK, {"BRAIN_LINKS": "router"}, "client"),
+    (True, LOOPBACK, {"ZENOH_CONFIG_OVERRIDE": 'mode="client"'}, "client"),
+    (True, None, {"ZENOH_CONFIG_OVERRIDE": 'connect/endpoints=["tcp/127.0.0.1:1","tcp/127.0.0.1:2"]'}, "client"),
+])
+def test_who_is_a_peer(monkeypatch, direct, endpoint, variables, mode):
+    for name in ("BRAIN_LINKS", "BRAIN_ROUTER", "BRAIN_SECURITY", "ZENOH_CONFIG_OVERRIDE", "ZENOH_SESSION_CONFIG_URI"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert json.loads(session_config(endpoint, direct=direct)[0].get_json("mode")) == mode
+
+
+def test_links_that_there_are_not_are_refused_by_name(monkeypatch):
+    monkeypatch.setenv("BRAIN_LINKS", "all")
+    with pytest.raises(SessionProblem, match="BRAIN_LINKS is 'all'; it must be peers or router"):
+        session_config(LOOPBACK, direct=True)

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zenoh
 
 from brain_wire import Node, QoS, messages, open_session, shared_memory
 from brain_wire.router import Router, free_port
@@ -116,6 +118,43 @@ def test_large_messages_are_shared_and_others_are_not(router):
         publisher.publish_bytes(data)
         assert until(lambda: [a for a in ear.take() if a.data == data])[0].payload.as_shm() is not None
         assert pool.unshared == 0
+
+
+def test_a_picture_is_copied_once_to_where_it_is_read(router):
+    with node("says") as says, node("hears") as hears:
+        publisher, ear = says.publisher("image", IMAGE, ONE), hears.subscription("image", IMAGE, ONE, in_place=True)
+        heard(publisher, ear, image(1))     # by which both ends know where the address stands
+        said = image(2, 16 * LARGE)
+        ear.take()
+        tracemalloc.start()
+        try:
+            came = until(lambda: publisher.publish(said) or [a for a in ear.wait(0.2) if a.size > 16 * LARGE])[-1]
+            picture = messages.decode(came.data, IMAGE).data
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert most < LARGE     # neither end has held it in memory of its own
+        address = picture.ctypes.data
+        assert any(start <= address and address + picture.nbytes <= end for start, end in shared_memory._segments())
+        assert np.array_equal(picture, said.data) and not picture.flags.writeable
+        assert says.session.pool.unshared == 0
+
+
+def test_what_is_read_in_place_stays_while_it_is_held(router, monkeypatch):
+    with node("says", monkeypatch, f"{shared_memory.POOL_SIZE}={6 * LARGE}") as says, node("hears") as hears:
+        publisher, ear = says.publisher("image", IMAGE, ONE), hears.subscription("image", IMAGE, ONE, in_place=True)
+        kept = messages.decode(heard(publisher, ear, image(1)).data, IMAGE).data
+        for number in range(2, 30):     # the pool's memory is used again and again meanwhile
+            heard(publisher, ear, image(number))
+        assert np.all(kept == 1)
+
+
+def test_where_the_address_is_not_known_messages_are_copied(router, monkeypatch):
+    monkeypatch.setattr(shared_memory, "_places", dict.fromkeys((zenoh.shm.ZShm, zenoh.shm.ZShmMut)))
+    with node("says") as says, node("hears") as hears:
+        publisher, ear = says.publisher("image", IMAGE, ONE), hears.subscription("image", IMAGE, ONE, in_place=True)
+        arrival = heard(publisher, ear, image(1))
+        assert type(arrival.data) is bytes and arrival.payload.as_shm() is not None and says.session.pool.shared
 
 
 @pytest.mark.parametrize("which", ["says", "hears"])
@@ -229,7 +268,7 @@ def with_another(options, command):
 def test_where_the_pool_has_room_but_not_its_books_messages_are_sent_as_ever():
     done = with_another("size=17m", [sys.executable, "-c", (
         "import zenoh\nfrom brain_wire import shared_memory\npool = shared_memory.Pool(zenoh.Config())\n"
-        "assert pool.share(bytes(99999)) == bytes(99999) and pool.shared == 0 and pool.unshared == 1\n"
+        "assert pool.share([bytes(99999)]) == bytes(99999) and pool.shared == 0 and pool.unshared == 1\n"
         "assert pool.threshold == shared_memory.NEVER")])
     assert done.returncode == 0 and "no shared memory of 16777216 bytes: called" in done.stderr, done.stderr
 
@@ -240,6 +279,7 @@ def test_where_there_is_no_room_in_dev_shm_messages_are_sent_as_ever_with_one_wa
     done = with_another(options, [sys.executable, "-c", ALONE, "0"])
     assert (done.returncode, done.stdout) == (0, "unshared False\n"), done.stderr
     assert done.stderr.count("no shared memory") == 1 and warns in done.stderr
+    assert "--shm-size" in done.stderr and "pool_size" in done.stderr      # the remedy
 
 
 @pytest.mark.parametrize("kib, may", [(64, False), (8192, False), (1 << 20, True)])

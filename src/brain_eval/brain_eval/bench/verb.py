@@ -18,7 +18,8 @@ from typer.core import TyperGroup
 from brain_runtime.command.options import fail, takes_more
 
 INSTALLED = {"wire": "brain_eval.bench.wire:Wire", "brain": "brain_eval.bench.whole_brain:WholeBrain",
-             "gaps": "brain_eval.bench.gaps:Gaps", "steps": "brain_eval.bench.steps:Steps"}
+             "gaps": "brain_eval.bench.gaps:Gaps", "steps": "brain_eval.bench.steps:Steps",
+             "pictures": "brain_eval.bench.pictures:Pictures"}
 ELSEWHERE = ("there is no measurement {name!r} installed; there are {names}. The others are in experiments/ of the "
              "sources: call `brain bench {name}` inside a checkout of them (git clone), where `make venv` was called")
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips over the wire: between two regions on ZenohHost, and between two bare Zenoh sessions, through one router.
+"""Messages over the wire, there and back and one way: between two regions on ZenohHost, and between two of others.
 
-The bare side is the least that eclipse-zenoh can do from Python: a callback that puts the bytes back. The regions'
-side is what a region gets: messages decoded at both ends, rings, the step, the encoder, tokens and attachments.
-Blocks of both alternate, so that a noisy machine is as noisy for either.
+Bare Zenoh through a router is the least that eclipse-zenoh can do from Python: a callback that puts the bytes back. The
+regions' side is what a region gets: messages decoded at both ends, rings, the step, the encoder, tokens and
+attachments, links with each other, and shared memory for what is large. Beside them dora, where it is installed. Blocks
+of all alternate, so that a noisy machine is as noisy for each, and what is told of two sides is the median of what
+neighboring blocks are of each other.
 """
 from __future__ import annotations
 
 import contextlib
 import json
+import math
+import statistics
 import sys
 import threading
 import time
@@ -19,20 +23,21 @@ from typing import Annotated, Any, Callable, Iterable, Iterator
 import numpy as np
 import typer
 
+from brain_eval.bench.asked import ORDER, READY, TYPE, Asked, wait_for
 from brain_eval.bench.experiment import Experiment, Problem
 from brain_eval.bench.rows import Table
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 from brain_runtime.contract.declared import named
-from brain_wire import messages
 from brain_wire.temporary_folder import TemporaryFolder
 
-TYPE = "std_msgs/msg/String"
-SIZES = {"200 B": 200, "12 KiB": 12 * 1024}
+SIZES = {"200 B": 200, "12 KiB": 12 * 1024, "1 MiB": 1 << 20}
+BARE_ZENOH = "bare zenoh"
 PINGING = {"echo": "brain_eval.bench.wire:Echo", "ping": "brain_eval.bench.wire:Ping"}
 BLOCK = 200             # round trips in one block
 WARM_UP = 50            # the first ones of each block do not count
-READY = 30.0            # s for the processes to answer
 AGAIN = 5               # blocks more, where none came through on one of the sides
+FLOW = 0.5              # s that messages of a size are sent one way
+DORA = "experiments.backend_sides:dora_peer"    # of a checkout
 LOST = 1.0              # s after which a message counts as lost
 # Of the bare side; written as topics are, so that rights can be given to them.
 BARE_PING, BARE_PONG = "0/bench/ping/bare/bare", "0/bench/pong/bare/bare"
@@ -53,10 +58,10 @@ class Ping(Region):
 
     rate = 5.0
 
-    go = In("bench/go", "std_msgs/msg/String", FEATURE, trigger=True, device=True)
+    go = In("bench/go", ORDER, FEATURE, trigger=True, device=True)
     pong = In("bench/pong", TYPE, FEATURE, trigger=True, device=True)
     ping = Out("bench/ping", TYPE, FEATURE)
-    result = Out("bench/result", "std_msgs/msg/String", LATCHED)
+    result = Out("bench/result", ORDER, LATCHED)
 
     def configure(self, parameters):
         super().configure(parameters)
@@ -67,7 +72,7 @@ class Ping(Region):
         if inbox.new("go"):
             order = json.loads(inbox.get("go").data)
             self._id, self._size, self._left, self._times = order["id"], order["size"], order["count"], []
-            self._message = self.ping(data="x" * self._size)
+            self._message = self.ping(data=np.full(self._size, 120, np.uint8))
             return self._send(), state
         pong = inbox.get("pong") if inbox.new("pong") else None
         if self._left > 0 and pong is not None and len(pong.data) == self._size:
@@ -84,11 +89,17 @@ class Ping(Region):
         return {"ping": self._message}
 
 
+def _publisher(session: Any, key: str) -> Any:
+    import zenoh
+
+    return session.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)     # 1 MiB fills a link
+
+
 class BareEcho:
     """Puts back what comes, in Zenoh's callback."""
 
     def __init__(self, session: Any) -> None:
-        publisher = session.declare_publisher(BARE_PONG)
+        publisher = _publisher(session, BARE_PONG)
         self._keep = publisher, session.declare_subscriber(
             BARE_PING, lambda sample: publisher.put(sample.payload))
 
@@ -97,7 +108,7 @@ class BarePing:
     """Times round trips in Zenoh's callback."""
 
     def __init__(self, session: Any) -> None:
-        self._publisher = session.declare_publisher(BARE_PING)
+        self._publisher = _publisher(session, BARE_PING)
         self._done = threading.Event()
         self._left = 0
         self._keep = session.declare_subscriber(BARE_PONG, self._back)
@@ -181,11 +192,48 @@ class Comparison:
         return {**self.__dict__, "more": self.more, "allowed": self.allowed, "within": self.more <= self.allowed}
 
 
-def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison | None]]:
+@dataclass
+class Share:
+    """Share of another side that two regions take, for one size.
+
+    Attributes:
+        size: of the messages, for people.
+        beside: name of the other side.
+        ours, other: median of round trips (s).
+        share: of the other's median, block by block; its median. At most 1: ours are as short.
+        ours_rate, other_rate: messages a second that came, one way.
+        share_rate: of the other's rate, turn by turn; its median. At least 1: ours are as many. NaN: not measured.
+    """
+
+    size: str
+    beside: str
+    ours: float
+    other: float
+    share: float
+    ours_rate: float = math.nan
+    other_rate: float = math.nan
+    share_rate: float = math.nan
+
+
+def share(size: str, beside: str, ours: list[float], other: list[float]) -> Share:
+    """Compares round trips (s) of two sides, which took turns in blocks."""
+    medians = [[statistics.median(times[at:at + BLOCK]) for at in range(0, len(times), BLOCK)]
+               for times in (ours, other)]
+    return Share(size, beside, statistics.median(ours), statistics.median(other),
+                 statistics.median(a / b for a, b in zip(*medians)))
+
+
+def compare(endpoint: str, blocks: int, other: Any = None
+            ) -> Iterator[tuple[str, int, tuple[Comparison, Share] | None]]:
     """Measures through the router at ``endpoint``, where an :class:`Echo`, a :class:`Ping` and a bare echo run.
 
+    Args:
+        endpoint: of the router.
+        blocks: of each side and size.
+        other: another side, beside which the regions are told, with ``block(size, count)``; None: the bare one.
+
     Yields:
-        Size, number of the block that was done, and after a size's last one the comparison.
+        Size, number of the block that was done, and after a size's last one the comparisons.
 
     Raises:
         TimeoutError: one of the processes does not answer.
@@ -194,41 +242,20 @@ def compare(endpoint: str, blocks: int) -> Iterator[tuple[str, int, Comparison |
 
     with open_session(endpoint, patience=READY) as session, open_node("bench", router=endpoint) as node:
         bare = BarePing(session.zenoh)
-        go = node.publisher("bench/go", "std_msgs/msg/String", FEATURE)
-        results = node.subscription("bench/result", "std_msgs/msg/String", LATCHED)
+        go = node.publisher("bench/go", ORDER, FEATURE)
+        results = node.subscription("bench/result", ORDER, LATCHED)
         host = RegionBlocks(go, results)
         wait_for(lambda: len(bare.block(64, 1)) == 1, "the bare echo")
         wait_for(lambda: len(host.block(64, 1, patience=LOST)) == 1, "the regions")
         for name, size in SIZES.items():
-            times: dict[Any, list[float]] = {bare: [], host: []}
+            times: dict[Any, list[float]] = {side: [] for side in (bare, host, other) if side is not None}
             for done in by_turns(times, name, size, blocks):
                 yield name, min(done, blocks), None
-            yield name, blocks, Comparison(name, len(times[host]), *(float(np.percentile(times[side], q))
-                                                                     for side in (bare, host) for q in (50, 99)))
-
-
-class Asked:
-    """Asks regions from a node outside: JSON on one topic, which they answer with the same ``id`` on another.
-
-    Args:
-        orders: publisher.
-        answers: subscription.
-    """
-
-    def __init__(self, orders: Any, answers: Any) -> None:
-        self._orders, self._answers, self._id = orders, answers, 0
-
-    def ask(self, patience: float = 60.0, **order: Any) -> dict[str, Any]:
-        """Their answer; empty: none came within ``patience`` s."""
-        self._id += 1
-        self._orders.publish(messages.make("std_msgs/msg/String", data=json.dumps({"id": self._id, **order})))
-        until = time.monotonic() + patience
-        while (left := until - time.monotonic()) > 0:
-            for arrival in self._answers.wait(left):
-                told = json.loads(messages.decode(arrival.data, "std_msgs/msg/String").data)
-                if told["id"] == self._id:
-                    return told
-        return {}
+            beside = (BARE_ZENOH, bare) if other is None else ("dora", other)
+            yield name, blocks, (
+                Comparison(name, len(times[host]), *(float(np.percentile(times[side], q)) for side in (bare, host)
+                                                     for q in (50, 99))),
+                share(name, beside[0], times[host], times[beside[1]]))
 
 
 class RegionBlocks(Asked):
@@ -237,18 +264,6 @@ class RegionBlocks(Asked):
     def block(self, size: int, count: int, patience: float = 60.0) -> list[float]:
         """Round trip times (s) of ``count`` messages of ``size`` bytes; none if they took more than ``patience`` s."""
         return self.ask(patience, size=size, count=count).get("times", [])
-
-
-def wait_for(condition: Any, what: str) -> None:
-    """Waits until ``condition()`` holds.
-
-    Raises:
-        TimeoutError: ``what`` did not answer in time.
-    """
-    until = time.monotonic() + READY
-    while not condition():
-        if time.monotonic() > until:
-            raise TimeoutError(f"{what} did not answer within {READY:g} s")
 
 
 class WireError(Problem):
@@ -298,46 +313,127 @@ def trips(found: Iterable[Comparison]) -> Table:
                                                         c.allowed))) for c in found], left=0)
 
 
-class Wire(Experiment):
-    """Round trips between two regions on ZenohHost, beside bare eclipse-zenoh, through one router of its own.
+def shares(found: Iterable[Share]) -> Table:
+    """The table of what the regions take of another side."""
+    found = list(found)
+    return Table(f"beside {found[0].beside}", ("size", "round trip, us", "other", "share", "one way, 1/s", "other",
+                                               "share"), [
+        (one.size, f"{1e6 * one.ours:.0f}", f"{1e6 * one.other:.0f}", f"{one.share:.2f}", f"{one.ours_rate:.0f}",
+         f"{one.other_rate:.0f}", f"{one.share_rate:.2f}") for one in found], left=0)
 
-    Messages (std_msgs/String) are decoded at both ends on the regions' side. Exit status 0 when the median is at most
-    30 % or 60 us longer.
+
+class Wire(Experiment):
+    """Messages between two regions on ZenohHost, beside bare eclipse-zenoh through a router and beside dora.
+
+    There and back and one way, of 200 B, 12 KiB and 1 MiB (std_msgs/UInt8MultiArray), decoded at both ends on the
+    regions' side. Exit status 0 when the median of a round trip is at most 30 % or 60 us longer than bare Zenoh's.
     """
 
     cpu = True
     quick = {"blocks": 1}
 
-    def measure(self, blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size.")] = 10
-                ) -> list[Comparison]:
-        """Takes blocks of both sides by turns."""
-        from brain_runtime.run.workload import Workload
+    def measure(self, blocks: Annotated[int, typer.Option(min=1, help="Blocks of 200 round trips for each size, and "
+                                                          "turns of one way for every four of them.")] = 10,
+                dora: Annotated[bool | None, typer.Option(
+                    "--dora/--no-dora", help="Beside dora, which is installed for it where it is not. Default: where "
+                    "it is installed; else beside bare Zenoh.")] = None) -> dict[str, Any]:
+        """Takes blocks of all sides by turns."""
         from brain_wire.router import free_port
 
         endpoint = f"tcp/127.0.0.1:{free_port()}"
+        comparisons, beside = [], []
+        with TemporaryFolder("bench") as folder, self._dora(Path(folder), dora) as other:
+            with running(lambda folder: [
+                    _router(endpoint), *(_region(name, PINGING[name], endpoint) for name in PINGING),
+                    _end(endpoint)]):
+                for size, block, compared in compare(endpoint, blocks, other):
+                    self.status(f"{size}: {block} of {blocks} blocks")
+                    if compared is not None:
+                        comparisons.append(compared[0])
+                        beside.append(compared[1])
+            self._one_way(beside, max(1, blocks // 4), other)
+        return {"round_trips": comparisons, "shares": beside}
 
-        def region(name: str) -> Workload:
-            return Workload(name, (sys.executable, "-m", "brain_runtime.process", "--class", PINGING[name], "--name",
-                                   name, "--router", endpoint))
+    @contextlib.contextmanager
+    def _dora(self, folder: Path, wanted: bool | None) -> Iterator[Any]:
+        """Opens two nodes of dora, as far as they are wanted and can be had; else None."""
+        with contextlib.ExitStack() as exits:
+            other = None
+            if wanted is not False:
+                try:
+                    other = exits.enter_context(named(DORA, "brain bench wire")(folder, bool(wanted)))
+                except (Problem, ModuleNotFoundError) as why:
+                    if wanted:
+                        raise why if isinstance(why, Problem) else Problem(
+                            "dora is measured in a checkout only: call it there (git clone, make venv)") from why
+                    self.log(f"beside {BARE_ZENOH}: {why}")
+            yield other
 
-        found = []
-        with running(lambda folder: [
-                Workload("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_order=2),
-                region("echo"), region("ping"), Workload("bare", (sys.executable, "-m", __name__, endpoint))]):
-            for size, block, comparison in compare(endpoint, blocks):
-                self.status(f"{size}: {block} of {blocks} blocks")
-                if comparison is not None:
-                    found.append(comparison)
-        return found
+    def _one_way(self, beside: list[Share], turns: int, other: Any) -> None:
+        """Measures one way by turns, and fills it in. Who floods keeps a core busy, so one side is up at a time."""
+        from brain_eval.bench.flood import FLOODING, BareFlow, RegionFlow, region_flows
+        from brain_wire import open_node, open_session
+        from brain_wire.router import free_port
 
-    def figures(self, found: list[Comparison]) -> dict[str, Any]:
-        return {"round_trips": [c.to_dict() for c in found]}
+        def ours(sizes: list[int]) -> list[dict[str, Any]]:
+            endpoint = f"tcp/127.0.0.1:{free_port()}"
+            with running(lambda folder: [_router(endpoint), *(_region(name, FLOODING[name], endpoint)
+                                                              for name in FLOODING)]):
+                with open_session(endpoint, patience=READY), open_node("bench", router=endpoint) as node:
+                    return region_flows(RegionFlow.of(node), sizes, FLOW)
 
-    def rows(self, found: list[Comparison]) -> Iterator[Table]:
-        yield trips(found)
+        def bare(sizes: list[int]) -> list[dict[str, Any]]:
+            endpoint = f"tcp/127.0.0.1:{free_port()}"
+            with running(lambda folder: [_router(endpoint), _end(endpoint, "", "brain_eval.bench.flood:BareCount")]):
+                with open_session(endpoint, patience=READY) as session:
+                    return region_flows(BareFlow(session.zenoh), sizes, FLOW)
 
-    def good(self, found: list[Comparison]) -> bool:
-        return all(c.more <= c.allowed for c in found)
+        sizes = list(SIZES.values())
+        taken = []
+        for turn in range(turns):
+            self.status(f"one way: {turn} of {turns} turns")
+            taken.append([[rate(flow) for flow in flows] for flows in (
+                ours(sizes), bare(sizes) if other is None else other.flows(sizes, FLOW))])
+        for place, one in enumerate(beside):
+            pairs = [(mine[place], its[place]) for mine, its in taken]
+            one.ours_rate, one.other_rate = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+            one.share_rate = statistics.median(mine / its if its else math.nan for mine, its in pairs)
+
+    def figures(self, found: dict[str, Any]) -> dict[str, Any]:
+        return {"round_trips": [c.to_dict() for c in found["round_trips"]],
+                "shares": [dict(one.__dict__) for one in found["shares"]]}
+
+    def rows(self, found: dict[str, Any]) -> Iterator[Table]:
+        yield trips(found["round_trips"])
+        yield shares(found["shares"])
+
+    def good(self, found: dict[str, Any]) -> bool:
+        return all(c.more <= c.allowed for c in found["round_trips"])
+
+
+def rate(flow: dict[str, Any]) -> float:
+    """Messages a second that came one way; 0 where too few did."""
+    return (flow["n"] - 1) / flow["took"] if flow["n"] > 1 and flow["took"] > 0.0 else 0.0
+
+
+def _router(endpoint: str) -> Any:
+    from brain_runtime.run.workload import Workload
+
+    return Workload("router", (sys.executable, "-m", "brain_wire.router", "--listen", endpoint), stop_order=2)
+
+
+def _region(name: str, cls: str, endpoint: str) -> Any:
+    from brain_runtime.run.workload import Workload
+
+    return Workload(name, (sys.executable, "-m", "brain_runtime.process", "--class", cls, "--name", name, "--router",
+                           endpoint))
+
+
+def _end(*arguments: str) -> Any:
+    """The other end of bare messages, see :func:`main`."""
+    from brain_runtime.run.workload import Workload
+
+    return Workload("bare", (sys.executable, "-m", __name__, *arguments))
 
 
 def main(endpoint: str, credentials: str = "", end: str = "brain_eval.bench.wire:BareEcho") -> None:

@@ -23,7 +23,7 @@ BENDING = {"plumb_bob": (4, 5), "rational_polynomial": (8,), **dict.fromkeys(FIS
 
 
 def rgb(message: Any) -> np.ndarray:
-    """uint8 [rows, columns, 3] of an Image.
+    """uint8 [rows, columns, 3] of an Image: where its colors are in that order, the message's own memory.
 
     Raises:
         ValueError: an encoding that is not known, or a size that does not fit the data; says which.
@@ -39,7 +39,8 @@ def rgb(message: Any) -> np.ndarray:
     if max(rows, columns) > FLATTEST * min(rows, columns):
         raise ValueError(f"a picture of {columns} x {rows} is no camera's")
     data = np.asarray(message.data[:rows * step], np.uint8).reshape(rows, step)
-    return data[:, :columns * depth].reshape(rows, columns, depth)[..., order]
+    pixels = data[:, :columns * depth].reshape(rows, columns, depth)
+    return pixels[..., :3] if order == (0, 1, 2) else pixels[..., order]
 
 
 class LensError(ValueError):

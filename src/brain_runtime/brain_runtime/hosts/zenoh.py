@@ -28,7 +28,7 @@ from brain_wire.asking import Orders
 from brain_wire.attachment import AttachmentProblem
 from brain_wire.clock import SimulatedTime
 from brain_wire.names import PUBLISHER
-from brain_wire.shared_memory import read
+from brain_wire.shared_memory import view
 
 SHARE = 0.02            # s that answering goes on after a heartbeat is due, however many ask: the heart beats
 
@@ -97,7 +97,8 @@ class ZenohHost(ProcessHost):
         deliver = functools.partial(self.deliver, inbound)
         subscription = self.node.subscription(
             self._name(port.topic), port.type, port.qos, by_publisher=bool(port.key), arrived=deliver,
-            at_once=self.policy.at_once(inbound, read) if inbound.alone else None, hops=True)
+            at_once=self.policy.at_once(inbound, view) if inbound.alone else None, hops=True,
+            in_place=True)
         return _Subscription(self.node, self._watch, subscription, self.connections, inbound)
 
     def serve(self, name: str, act: Act) -> ActionServer:

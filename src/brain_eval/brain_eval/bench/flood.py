@@ -11,10 +11,12 @@ import threading
 import time
 from typing import Any, Sequence
 
-from brain_eval.bench.wire import TYPE, Asked, wait_for
+import numpy as np
+
+from brain_eval.bench.asked import ORDER, TYPE, Asked, wait_for
 from brain_runtime import FEATURE, In, LATCHED, Out, Region
 
-FLOODING = {"flood": "experiments.backend_flood:Flood", "count": "experiments.backend_flood:Count"}
+FLOODING = {"flood": "brain_eval.bench.flood:Flood", "count": "brain_eval.bench.flood:Count"}
 QUIET = 0.4             # s without a message, after which none is on its way any more
 ANSWER = 60.0           # s for what was counted
 BARE_FLOOD, BARE_COUNT = "0/bench/flood/bare/bare", "0/bench/count/bare/bare"
@@ -25,9 +27,9 @@ class Flood(Region):
 
     rate = 20_000.0     # more than any host steps
 
-    flow = In("bench/flow", TYPE, FEATURE, trigger=True, device=True)
+    flow = In("bench/flow", ORDER, FEATURE, trigger=True, device=True)
     flood = Out("bench/flood", TYPE, FEATURE)
-    sent = Out("bench/sent", TYPE, LATCHED)
+    sent = Out("bench/sent", ORDER, LATCHED)
 
     def configure(self, parameters):
         super().configure(parameters)
@@ -36,7 +38,7 @@ class Flood(Region):
     def step(self, inbox, state, dt, rng):
         if inbox.new("flow"):
             self._order = json.loads(inbox.get("flow").data)
-            self._message = self.flood(data="x" * self._order["size"])
+            self._message = self.flood(data=np.full(self._order["size"], 120, np.uint8))
             self._sent, self._until = 0, time.monotonic() + self._order["seconds"]
         if self._order is None:
             return {}, state
@@ -53,8 +55,8 @@ class Count(Region):
     rate = 5.0
 
     heard = In("bench/flood", TYPE, FEATURE, trigger=True)
-    sent = In("bench/sent", TYPE, LATCHED, trigger=True)
-    counted = Out("bench/counted", TYPE, LATCHED)
+    sent = In("bench/sent", ORDER, LATCHED, trigger=True)
+    counted = Out("bench/counted", ORDER, LATCHED)
 
     def configure(self, parameters):
         super().configure(parameters)
@@ -103,7 +105,7 @@ class RegionFlow(Asked):
     @classmethod
     def of(cls, node: Any) -> RegionFlow:
         """From a node outside of the brain, of :mod:`brain_wire`."""
-        return cls(node.publisher("bench/flow", TYPE, FEATURE), node.subscription("bench/counted", TYPE, LATCHED))
+        return cls(node.publisher("bench/flow", ORDER, FEATURE), node.subscription("bench/counted", ORDER, LATCHED))
 
     def flow(self, size: int, seconds: float, patience: float = ANSWER) -> dict[str, Any]:
         """Measures one-way throughput for so many ``seconds``: ``sent``, ``n`` that came, and ``took`` (s)."""
