@@ -39,6 +39,8 @@ KIT = {
 
 They are facts of the robot that no region takes; a fake robot is made of them. Pitch is positive down.
 """
+MEASURES = ("camera_x", "camera_yaw", "camera_height", "field_of_view")
+"""Parameters that a profile may tell even where no region asks for them, as on a robot that nobody looks into."""
 _TEXTS = {"model", "frame", "source"}
 _MIDDLEWARE = {"rmw": str, "zenoh": bool, "bridge": str}
 LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
@@ -111,7 +113,7 @@ class Robot:
         self._check_names("region", self.regions, {*known, *devices})
         self._check_names("topic", self.topics, {port.topic for cls in known.values() for port in cls.ports().values()})
         have = {name: {one.name for one in fields(cls.Parameters)} for name, cls in known.items()}
-        self._check_names("parameter", self.shared, set().union(*have.values()))
+        self._check_names("parameter", self.shared, set(MEASURES).union(*have.values()))
         values = {name: {**{n: v for n, v in self.shared.items() if n in have[name]}, **self.regions.get(name, {})}
                   for name in known}
         try:
