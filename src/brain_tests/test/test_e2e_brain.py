@@ -180,6 +180,7 @@ def test_estop_holds_through_a_restart_of_the_brainstem_until_it_is_released(up)
     assert found["brainstem"]["action"] == "estop" and found["brainstem"]["linear"] == 0.0
     assert up.brain("release").returncode == 0
     found, _ = up.status()
+    assert found["brainstem"], found    # where nothing is heard of it, all else that is
     assert found["brainstem"]["action"] != "estop"
 
 

@@ -153,7 +153,7 @@ def test_profiles(tmp_path):
             said(error)
         return is_mapping(text)
 
-    fuzz(one, few=40)
+    fuzz(one, few=60)
 
 
 @pytest.mark.parametrize("text", [*DEEP, BOMB, MERGES, "a: &a {b: *a}", "x: " + "9" * 5000, "x" * 10**6],

@@ -29,12 +29,12 @@ TYPES = (*PLAIN.values(), "std_msgs/msg/Float32", "std_msgs/msg/Int32", "std_msg
          "sensor_msgs/msg/Range", "sensor_msgs/msg/RelativeHumidity", "sensor_msgs/msg/Temperature")
 # What a device may hear of the brain's own topics: what the robot measures and does.
 HEARD = ("clock", "cmd_vel", "diagnostics", "estop", "estop/status", "imu", "joint_states", "odom",
-         "robot_description", "scan", "tf", "tf_static")
+         "robot_description", "scan", "scan/second", "tf", "tf_static")
 # The brain's own (a test compares them with its graph), and those of every ROS 2 node.
 TOPICS = (*HEARD, "brain/heartbeat", "brain/spikes", "brain/trace", "camera/camera_info", "camera/image_raw",
-          "estop/release", "goal/status", "goal/text", "lang/features", "motor/command", "motor/status",
-          "parameter_events", "pfc/choice", "pfc/control", "pfc/memory", "pfc/sheet", "place/headings", "rosout",
-          "sensor/features", "vision/objects", "vision/second")
+          "drive/lock", "estop/release", "goal/status", "goal/text", "lang/features", "motor/command", "motor/status",
+          "parameter_events", "pfc/choice", "pfc/control", "pfc/memory", "pfc/objects", "pfc/sheet", "pfc/target",
+          "place/headings", "rosout", "sensor/features", "vision/objects", "vision/second")
 BELOW = ("inside", "sim", "_action", "_service")    # all topics below these
 OWN = "brain_interfaces/"       # types of the brain's own messages, which only the brain says
 COMMANDS = (PLAIN["string"], PLAIN["boolean"])      # types of what a person tells the brain, whatever its name is
