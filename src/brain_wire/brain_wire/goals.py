@@ -59,25 +59,30 @@ class News:
 
 
 @dataclass(frozen=True)
-class Act:
-    """An action of a region, declared as an attribute of its class like a port. Goals make the region step.
+class Declared:
+    """An action, declared as an attribute of a region's class like a port.
 
     Attributes:
-        topic: relative name of the action.
+        topic: name of the action.
         type: ``package/action/Type``.
     """
 
     topic: str
     type: str
 
-    def __post_init__(self) -> None:
-        if not self.topic or self.topic.startswith("/") or "//" in self.topic:
-            raise ValueError(f"action {self.topic!r} must have a relative name such as 'seek'")
-
     @property
     def types(self) -> ActionType:
         """Names of its messages and services."""
         return action_type(self.type)
+
+
+@dataclass(frozen=True)
+class Act(Declared):
+    """An action that a region serves, by a relative name. Goals make the region step."""
+
+    def __post_init__(self) -> None:
+        if not self.topic or self.topic.startswith("/") or "//" in self.topic:
+            raise ValueError(f"action {self.topic!r} must have a relative name such as 'seek'")
 
     def feedback(self, goal: Goal, /, **fields: Any) -> News:
         """Makes feedback on a goal that is being executed."""
@@ -110,28 +115,16 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """An action of others that a region uses, declared as an attribute of its class like a port.
+class Ask(Declared):
+    """An action of others that a region uses.
 
     A step returns orders under its name, and finds what is new of its goals there (``inbox.each``). News makes the
     region step.
-
-    Attributes:
-        topic: relative name of the action.
-        type: ``package/action/Type``.
     """
-
-    topic: str
-    type: str
 
     def __post_init__(self) -> None:
         if not self.topic or "//" in self.topic:
             raise ValueError(f"action {self.topic!r} must have a name such as 'navigate_to_pose'")
-
-    @property
-    def types(self) -> ActionType:
-        """Names of its messages and services."""
-        return action_type(self.type)
 
     def order(self, goal: bytes, /, **fields: Any) -> Order:
         """Makes the order of a goal; the fields are the goal's."""
