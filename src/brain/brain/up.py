@@ -133,8 +133,6 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             secured.check(resolved, number)
             _wait_for_the_last(number, console, stop)
             endpoint = router_endpoint(router)
-            if any(map(open_to_a_network, listen or ())):   # peers elsewhere that come to it reach no peer here
-                os.environ.setdefault(LINKS_VARIABLE, "router")
             own_router = router_child(endpoint, listen or ())
             if own_router is None:
                 refuse_twice([region.name for region in resolved.started], endpoint, namespace, number)
@@ -151,8 +149,11 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             children = [*([own_router] if own_router else []),
                         *region_children(resolved, **how, one_process=one_process),
                         *([group_child(resolved, **how, tick=tick)] if together else [])]
+            # peers elsewhere that come to an open router reach no peer here
+            links = ({LINKS_VARIABLE: "router"} if any(map(open_to_a_network, listen or ()))
+                     and not os.environ.get(LINKS_VARIABLE) else {})
             supervised = SupervisedBrain(children, run / "logs", endpoint, namespace, external=resolved.external,
-                                         grouped=together, on_event=lambda e: console.tell(
+                                         grouped=together, environment=links, on_event=lambda e: console.tell(
                                              f"{datetime.fromtimestamp(e.time):%H:%M:%S} {e.name} {e.kind}: {e.text}",
                                              style=COLORS.get(e.kind)))
         except (GraphError, RobotError, StartError, NoRouter, SessionProblem, NameProblem, OSError) as error:

@@ -5,8 +5,10 @@ That each verb is a command too, tests show that start it as a process.
 """
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import Mapping
+from unittest import mock
 
 from typer.testing import CliRunner
 
@@ -21,7 +23,8 @@ def brain(*words: str, environment: Mapping[str, str]) -> subprocess.CompletedPr
     Raises:
         KeyboardInterrupt: whoever runs the tests ended it by Ctrl-C, which the verb took for its own.
     """
-    done = CliRunner().invoke(app, list(words), env={"BRAIN_SECURITY": "", **environment})
+    with mock.patch.dict(os.environ):   # a verb may change it, which would end with its process
+        done = CliRunner().invoke(app, list(words), env={"BRAIN_SECURITY": "", **environment})
     if done.exit_code == INTERRUPTED:
         raise KeyboardInterrupt
     return subprocess.CompletedProcess(["brain", *words], done.exit_code, done.stdout, done.stderr)

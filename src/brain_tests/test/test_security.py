@@ -318,7 +318,9 @@ def test_a_brain_is_not_started_with_keys_that_do_not_fit(brain, tmp_path, monke
     assert brain("keys", "k", "--graph", graph, "--world", "none").exit_code == 0
     assert "is for domain 88 and namespace /, not for domain 88 and namespace /r1" in brain(
         *up, "tls/localhost:1", "--namespace", "r1").output
+    before = dict(os.environ)
     assert "listens by TLS only" in brain(*up, "tls/localhost:1", "--listen", "tcp/0.0.0.0:1").output
+    assert dict(os.environ) == before   # how its regions are linked is for them alone
     assert "--listen tls/0.0.0.0:7447 --config" in brain(*up, "tcp/localhost:1").output
     (tmp_path / "tiny_regions.py").write_text((tmp_path / "tiny_regions.py").read_text().replace("eye/said", "new"))
     assert "had no right to /new" in brain(*up, "tls/localhost:1").output

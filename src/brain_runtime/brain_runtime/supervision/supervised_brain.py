@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Mapping
 
 from brain_runtime.command.lacking import COLLECTIVES, is_installed, lacks
 from brain_runtime.graph import command_lines, secured
@@ -195,16 +195,16 @@ class SupervisedBrain:
         external: names of the regions that others run: they are waited for, and never started again from here.
         grouped: names of the regions that are ranks of the static group, which is one child.
         elsewhere: they are on another net than that of which the environment tells.
+        environment: added to that of the children.
     """
 
     def __init__(self, children: list[Workload], log_dir: Path, endpoint: str, namespace: str = "", *,
                  on_event: Callable[[Event], None] | None = None, limits: Any = None,
                  domain: int | None = None, external: Iterable[str] = (), grouped: Iterable[str] = (),
-                 elsewhere: Elsewhere | None = None) -> None:
+                 elsewhere: Elsewhere | None = None, environment: Mapping[str, str] | None = None) -> None:
         more: dict[str, Any] = {} if limits is None else {"limits": limits}
-        if domain is not None:
-            more["environment"] = {"ROS_DOMAIN_ID": str(domain)}
-        self.supervisor = Supervisor(children, log_dir, on_event=on_event, **more)
+        self.supervisor = Supervisor(children, log_dir, on_event=on_event, **more, environment={
+            **(environment or {}), **({} if domain is None else {"ROS_DOMAIN_ID": str(domain)})})
         self.ear: Ear | None = None
         self._endpoint, self._namespace, self._domain = endpoint, namespace or "/", domain
         self._elsewhere = elsewhere
