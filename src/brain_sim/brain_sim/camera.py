@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 
+from brain_runtime.contract.optics import Mount
 from brain_sim import robot
 from brain_sim.geometry import wrap_angle
 from brain_sim.mjcf import GROUP_ROBOT, GROUP_THING
@@ -19,6 +19,10 @@ _SHELL_NORMALS = {FLOOR: (0, 0, 1), CEILING: (0, 0, -1), EAST: (-1, 0, 0), WEST:
                   NORTH: (0, -1, 0), SOUTH: (0, 1, 0)}
 _EAST_WEST, _NORTH_SOUTH = np.array([WEST, EAST], np.int32), np.array([SOUTH, NORTH], np.int32)  # by false and true
 _SHELL_GEOMS = {EAST: "wall_east", WEST: "wall_west", NORTH: "wall_north", SOUTH: "wall_south"}
+
+
+MOUNT = Mount(robot.CAMERA_FORWARD, 0.0, robot.CAMERA_HEIGHT)
+"""That of the simulator's own robot."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +48,25 @@ class SeenObject:
 
 
 class RayCamera:
-    """Pinhole camera of `width` x `height` pixels with square pixels over a room given as MJCF.
+    """Camera over a room given as MJCF: a pinhole with square pixels, or any directions.
 
-    hfov: horizontal field of view in radians. `chase` makes the robot itself visible. The optical axis
-    is horizontal unless `pitch` (radians, positive down) says otherwise.
+    Args:
+        width, height: of the picture (px).
+        hfov: horizontal field of view (rad).
+        mount: of the camera on the robot.
+        directions: [rows, columns, 3] that pixels look in, level and along the mount's yaw, instead of a pinhole's.
+        chase: the robot itself is visible.
     """
 
     def __init__(self, xml: str, width: int = robot.CAMERA_WIDTH, height: int = robot.CAMERA_ROWS,
-                 hfov: float = robot.CAMERA_HFOV, *, pitch: float = 0.0, chase: bool = False):
+                 hfov: float = robot.CAMERA_HFOV, *, mount: Mount = MOUNT, directions: np.ndarray | None = None,
+                 chase: bool = False):
         self.model = mujoco.MjModel.from_xml_string(xml)
         self.data = mujoco.MjData(self.model)
         mujoco.mj_forward(self.model, self.data)
-        self.width, self.height, self.hfov = width, height, hfov
+        if directions is not None:
+            height, width, _ = directions.shape
+        self.width, self.height, self.hfov, self.mount = width, height, hfov, mount
         self.focal = width / 2 / np.tan(hfov / 2)
         """Focal length in pixels, the same for rows and columns."""
         model = self.model
@@ -63,13 +74,14 @@ class RayCamera:
         self._groups[GROUP_THING] = 1
         self._groups[GROUP_ROBOT] = 1 if chase else 0
         self._chase = chase
-        u = -(np.arange(width) + 0.5 - width / 2) / self.focal
-        v = -(np.arange(height) + 0.5 - height / 2) / self.focal
-        left, up = np.meshgrid(u, v)
-        c, s = np.cos(pitch), np.sin(pitch)
-        ahead = np.stack([c + s * up, left, c * up - s], axis=-1).reshape(-1, 3)
-        self._rays = ahead / np.linalg.norm(ahead, axis=1, keepdims=True)
-        self._pitch = pitch
+        if directions is None:
+            u = -(np.arange(width) + 0.5 - width / 2) / self.focal
+            v = -(np.arange(height) + 0.5 - height / 2) / self.focal
+            left, up = np.meshgrid(u, v)
+            directions = np.stack([np.ones_like(left), left, up], axis=-1)
+            if mount.pitch or mount.roll:
+                directions = directions @ mount.turned().T
+        self._rays = directions.reshape(-1, 3) / np.linalg.norm(directions.reshape(-1, 3), axis=1, keepdims=True)
 
         def numeric(name):
             k = model.numeric(name).id
@@ -94,7 +106,7 @@ class RayCamera:
         self._robot = model.body("base_link").id
         things = [g for g in range(model.ngeom) if self._groups[model.geom_group[g]]]
         self._things = np.array(things, int)
-        self._radius = [float(model.geom_rbound[g]) for g in things]
+        self._radius = np.array([float(model.geom_rbound[g]) for g in things])
         self._objects = []
         for g in things:
             name = model.geom(g).name
@@ -111,10 +123,13 @@ class RayCamera:
 
         `rng` adds the sensor's noise; without it the picture is clean.
         """
-        eye = np.array([x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw),
-                        robot.CAMERA_HEIGHT])
         self._pose = (x, y, yaw)
-        return self._picture(eye, yaw, rng)
+        return self._picture(np.array([*self._eye(x, y, yaw), self.mount.height]), yaw + self.mount.yaw, rng)
+
+    def _eye(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Place of the camera above the floor."""
+        m, c, s = self.mount, np.cos(yaw), np.sin(yaw)
+        return (x + m.x * c - m.y * s, y + m.x * s + m.y * c) if m.y else (x + m.x * c, y + m.x * s)
 
     def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None,
                     rng: np.random.Generator | None = None) -> np.ndarray:
@@ -173,19 +188,14 @@ class RayCamera:
         return ids, image
 
     def _window(self, eye: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """Indices of the pixels that can show a thing: the bounding rectangle of each one's sphere."""
+        """Indices of the pixels that can show a thing: those whose rays pass its sphere."""
         rel = (self.data.geom_xpos[self._things] - eye) @ turn.T
-        c, s = np.cos(self._pitch), np.sin(self._pitch)
-        ahead, left, up = c * rel[:, 0] - s * rel[:, 2], rel[:, 1], s * rel[:, 0] + c * rel[:, 2]
-        mask = np.zeros((self.height, self.width), bool)
-        for a, lateral, vertical, r in zip(ahead.tolist(), left.tolist(), up.tolist(), self._radius, strict=True):
-            if a < -r:
-                continue
-            u0, u1 = _span(a, lateral, r, self.focal, self.width)
-            v0, v1 = _span(a, vertical, r, self.focal, self.height)
-            if u0 < u1 and v0 < v1:
-                mask[v0:v1, u0:u1] = True
-        return np.flatnonzero(mask)
+        away = np.linalg.norm(rel, axis=1)
+        inside = away <= self._radius
+        away[inside] = 1.0      # all rays pass those
+        least = np.sqrt(np.maximum(1.0 - (self._radius / away) ** 2, 0.0)) - 1e-6
+        least[inside] = -2.0
+        return np.flatnonzero((self._rays @ (rel / away[:, None]).T > least).any(1))
 
     def _cast_things(self, eye, rays, picked, ids, image) -> None:
         n = len(picked)
@@ -217,7 +227,7 @@ class RayCamera:
         x, y, yaw = self._pose
         ids = self._ids
         count = np.bincount(ids[ids >= 0], minlength=self.model.ngeom)
-        cx, cy = x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw)
+        cx, cy = self._eye(x, y, yaw)
         seen = []
         for geom, name, color, shape in self._objects:
             half = float(self.model.geom_size[geom, 0])
@@ -228,21 +238,6 @@ class RayCamera:
             away = float(np.hypot(ox - cx, oy - cy))
             seen.append(SeenObject(
                 name, color, shape, float(wrap_angle(np.arctan2(oy - y, ox - x) - yaw)),
-                float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw)),
+                float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw - self.mount.yaw)),
                 away, int(count[geom]), float(columns.mean()), 2 * float(np.arctan2(half, away))))
         return sorted(seen, key=lambda o: -o.pixels)
-
-
-def _span(ahead: float, side: float, radius: float, focal: float, size: int) -> tuple[int, int]:
-    """First and one-past-last pixel a sphere can touch along one image axis (side positive: low index)."""
-    middle, reach = math.atan2(side, ahead), math.hypot(side, ahead)
-    if reach <= radius:
-        return 0, size
-    half = math.asin(radius / reach)
-    low, high = middle - half, middle + half
-    limit = math.pi / 2 - 1e-6
-    if low >= limit or high <= -limit:
-        return 0, 0
-    first = size / 2 - focal * math.tan(min(high, limit))
-    last = size / 2 - focal * math.tan(max(low, -limit))
-    return max(math.floor(max(first, -1.0)) - 1, 0), min(math.ceil(min(last, size + 1.0)) + 1, size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnBaseline, SpikingVision, column_angles, prepare, widened)
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream
-from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_ways
+from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
 from brain_training.vision_score import Tally
 from brain_training.whole import ALONE, Whole
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from brain_training.recordings import Bags
     from brain_training.recordings.vision import Pool
 
-STEPS = 10              # micro-steps between two pictures at 20 Hz
-FEWEST = 6              # micro-steps, where a picture came sooner
-USUAL = 0.7             # of the batches have STEPS
+STEPS = 4               # micro-steps between two pictures at 20 Hz
+FEWEST, MOST = 4, 8     # micro-steps at the first picture of a clip, of which nothing is carried from another
 THRESHOLD_ROOMS = (40, 100_000)     # rooms and first seed of val that thresholds are chosen on
 REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
+MOUNTED = 50_000                    # added to the first seed, for rooms that cameras of all mountings see
 PURPOSES = ("threshold", "report")
 
 
@@ -85,7 +85,7 @@ class VisionTask(Task):
     sizes = tuple(SIZES)
     looks = False
     full = Recipe()
-    tiny = Recipe(rooms=24, clips_per_room=2, epochs=1)
+    tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1)
 
     def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
                  ) -> None:
@@ -143,7 +143,7 @@ class VisionTask(Task):
 
     @property
     def _clips(self) -> int:
-        return self.recipe.rooms * self.recipe.clips_per_room
+        return self.recipe.rooms * self.recipe.clips_per_room + self.recipe.scenes
 
     @property
     def steps(self) -> int:
@@ -167,10 +167,18 @@ class VisionTask(Task):
     def collate(self, samples: Sequence[Any]) -> tuple[Tensor, ...]:
         """Pictures [batch, frames, 3, rows, columns] of other brightness and contrast, and targets."""
         images, target, gain = (torch.from_numpy(np.stack(parts)) for parts in zip(*samples))
-        pictures = (prepare(images) + 1.0).mul_(gain.view(-1, 1, 1, 1, 1)).sub_(1.0).clamp_(-1.0, 1.0)
+        pictures = prepare(images)
+        colors = pictures[:, :, :3]
+        colors.add_(1.0).mul_(gain.view(-1, 1, 1, 1, 1)).sub_(1.0).clamp_(-1.0, 1.0).mul_(pictures[:, :, 3:])
         return pictures, target
 
     # -- a step ----------------------------------------------------------------------------------------------------
+
+    def begin(self, seed: int, step: int, network: nn.Module, tell: Progress) -> None:
+        """Called before each step; the spiking network learns by rates first, then as it runs."""
+        super().begin(seed, step, network, tell)
+        if isinstance(network, SpikingVision):
+            network.steady = step < self.recipe.by_rates * self.steps
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
         """Of clips.
@@ -181,11 +189,10 @@ class VisionTask(Task):
         pictures, target = batch
         if not self.spiking:
             return Lost(loss(network(pictures.flatten(0, 1)), target.flatten(0, 1), self.whole))
-        steps = STEPS if rng.random() < USUAL else int(rng.integers(FEWEST, STEPS + 1))
         state, values = network.rest(len(pictures)), []
         for frame in range(pictures.shape[1]):
             image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
-            state, _ = network(image, state, steps)
+            state, _ = network(image, state, STEPS if frame else int(rng.integers(FEWEST, MOST + 1)))
             values.append(loss(state["u"], target[:, frame], self.whole))
             state = {name: value.detach() for name, value in state.items()}
         return Lost(torch.stack(values).mean())
@@ -195,7 +202,9 @@ class VisionTask(Task):
     def score(self, network: nn.Module, tell: Progress) -> dict[str, Any]:
         """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms.
 
-        Of a training with recordings: in those that are held out, and what was found in the simulator beside it.
+        In the rooms as the simulator's own camera sees them, by cameras of all mountings (``mounted_``) and in
+        sceneries (``scenes_``); the threshold is chosen on the three together. Of a training with recordings: in those
+        that are held out, and what was found in the simulator beside it.
         """
         folded, length = network.folded(), QUICK_WAY if self.quick else WAY
 
@@ -204,10 +213,19 @@ class VisionTask(Task):
             return list(make_ways(QUICK_ROOMS if self.quick else rooms, length, split="val", first_seed=first,
                                   progress=lambda done, of: tell(f"ways ({purpose})", done, of, "")))
 
-        found = self._examined(folded, "", simulated)
+        def mounted(purpose: str) -> list[Way]:
+            rooms, first = THRESHOLD_ROOMS if purpose == "threshold" else REPORT_ROOMS
+            return list(make_ways(QUICK_ROOMS if self.quick else 2 * rooms, length // 4, split="val", mounted=True,
+                                  first_seed=first + MOUNTED))
+
+        def scenes(purpose: str) -> list[Way]:
+            rooms, first = THRESHOLD_ROOMS if purpose == "threshold" else REPORT_ROOMS
+            return list(make_scenes(QUICK_ROOMS if self.quick else 15 * rooms, split="val", first_seed=first))
+
+        found = self._examined(folded, {"": simulated, "mounted_": mounted, "scenes_": scenes})
         if not hasattr(self.recipe, "ways"):
             return found
-        recorded = self._examined(folded, "recorded ", lambda purpose: self._recorded(purpose, tell))
+        recorded = self._examined(folded, {"": lambda purpose: self._recorded(purpose, tell)}, "recorded ")
         return {**recorded, **{f"simulator_{key}": found[key] for key in ("objects", "precision", "recall", "f1")}}
 
     def _recorded(self, purpose: str, tell: Progress) -> list[Way]:
@@ -218,18 +236,18 @@ class VisionTask(Task):
                 f"recordings ({purpose})", done, of, ""))
         return self._ways[key]
 
-    def _examined(self, folded: nn.Module, kind: str, make: Callable[[str], list[Way]]) -> dict[str, Any]:
-        """Figures on ways of one kind, which are made once."""
-        threshold, found = 0.0, {}
+    def _examined(self, folded: nn.Module, kinds: Mapping[str, Callable[[str], list[Way]]], of: str = ""
+                  ) -> dict[str, Any]:
+        """Figures on ways, which are made once; those of a kind begin with its name."""
+        tallies: dict[str, dict[str, Tally]] = {purpose: {} for purpose in PURPOSES}
         for purpose in PURPOSES:
-            if kind + purpose not in self._ways:
-                self._ways[kind + purpose] = make(purpose)
-            tally = test_on(folded, self._ways[kind + purpose])
-            if purpose == "threshold":
-                threshold = tally.best_threshold()
-            else:
-                found = tally.report(threshold)
-        return found
+            for kind, make in kinds.items():
+                if of + kind + purpose not in self._ways:
+                    self._ways[of + kind + purpose] = make(purpose)
+                tallies[purpose][kind] = test_on(folded, self._ways[of + kind + purpose])
+        threshold = sum(tallies["threshold"].values(), Tally()).best_threshold()
+        return {kind + key: value for kind, tally in tallies["report"].items()
+                for key, value in tally.report(threshold).items() if not kind or key not in ("threshold", "by_kind")}
 
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file of the folded network."""
@@ -257,5 +275,5 @@ def test_on(network: SpikingVision | AnnBaseline, ways: Sequence[Way], *, steps:
             answers = network(prepare(torch.from_numpy(way.images))).numpy()
         for answer, objects in zip(answers, way.objects):
             if objects is not None:
-                tally.add(decode(answer), objects)
+                tally.add(decode(answer, way.height), objects)
     return tally

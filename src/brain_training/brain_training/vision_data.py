@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and their labels for vision: clips of a driving robot's camera in generated rooms.
+"""Level pictures and their labels for vision: of the simulator's rooms, and of sceneries of all looks.
 
-Labels come from which object each ray met, so they also know what stands behind what.
+Cameras are drawn as robots have them: height, pitch, roll, view and lens. Labels come from which thing each ray met,
+so they also know what stands behind what.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_regions.vision.network import COLUMNS, HEIGHT, SLOTS, WIDTH
-from brain_sim.camera import RayCamera, SeenObject
+from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, SLOTS, WIDTH, directions
+from brain_runtime.contract.images import Lens
+from brain_runtime.contract.optics import Levelled, Mount
+from brain_sim import raycast, robot, scenery, textures
+from brain_sim.camera import MOUNT, RayCamera, SeenObject
 from brain_sim.mjcf import room_xml
+from brain_sim.photography import Camera
 from brain_sim.room import generate_room, split_rng
-from brain_sim.things import COLORS, SHAPES
+from brain_sim.things import SHAPES
 from brain_training.driving import Drive, Pose
 from brain_training.looks import PLAIN, Look
 
@@ -23,6 +30,9 @@ NOTHING, UNSURE = -1, -2
 CLEAR_PIXELS = 10       # an object counts from so many visible pixels on
 COLUMN_SHARE = 0.34     # of the object's fullest column: columns with less are its edge, and not asked about
 NEAR_SHARE = 0.4        # of the training clips begin close to an object
+USUAL_SHARE = 0.3       # of the rooms' clips are the simulator's own camera's
+PHOTOGRAPHED = 0.6      # of the other rooms' clips are exposed, blurred and noisy as a camera's are
+TEXTURES = 192          # of sceneries
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
@@ -32,10 +42,10 @@ class Labels(NamedTuple):
     """Labels of the columns of pictures, the nearest object first: arrays [..., SLOTS, COLUMNS].
 
     Attributes:
-        color: int8, number in COLORS, or NOTHING, or UNSURE.
-        shape: int8, number in SHAPES (0 where there is none).
+        color: int8, number in scenery.COLORS, or NOTHING, or UNSURE.
+        shape: int8, number in scenery.KINDS (0 where there is none).
         bearing: float32, rad, of the object's center from the camera.
-        distance: float32, m, from the camera.
+        distance: float32, from the camera, in heights of the camera above the floor.
         width: float32, rad, that the object covers, or would without what hides it.
     """
 
@@ -56,12 +66,13 @@ class Clips(NamedTuple):
 class Way(NamedTuple):
     """A held-out way: uint8 pictures [frames, HEIGHT, WIDTH, 3], and the visible objects of each; None: not known.
 
-    Of a way that was driven there are the base's ``poses``, too.
+    Of a way that was driven there are the base's ``poses``, too; ``height`` (m) is the camera's.
     """
 
     images: np.ndarray
     objects: Sequence[list[SeenObject] | None]
     poses: Sequence[Pose] = ()
+    height: float = MOUNT.height
 
 
 def object_width(radius: float, distance: float) -> float:
@@ -70,58 +81,192 @@ def object_width(radius: float, distance: float) -> float:
 
 
 def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
-    """Labels [SLOTS, COLUMNS] of the picture that ``camera`` rendered last; ``radii`` in m by name.
+    """Labels [SLOTS, COLUMNS] of the level picture that ``camera`` rendered last; ``radii`` in m by name."""
+    return labels_of(camera.geom_ids, [
+        (camera.model.geom(seen.name).id, scenery.COLORS.index(seen.color), SHAPES.index(seen.shape), seen.camera_bearing,
+         seen.camera_distance, object_width(radii[seen.name], seen.camera_distance))
+        for seen in camera.ground_truth_objects()], camera.mount.height)
+
+
+def labels_of(ids: np.ndarray, things: Sequence[tuple[int, int, int, float, float, float]], height: float) -> Labels:
+    """Labels [SLOTS, COLUMNS] of a picture.
 
     Objects that a column shows clearly fill its slots from the nearest on. A slot that is left says that nothing is
     there, unless the column shows the edge of an object or a faint one: about that nothing is asked.
+
+    Args:
+        ids: number of what each pixel shows, int [HEIGHT, WIDTH].
+        things: number, color, kind, bearing (rad), distance (m) and width (rad) of each.
+        height: of the camera above the floor (m).
     """
     color = np.full((SLOTS, COLUMNS), NOTHING, np.int8)
     shape = np.zeros((SLOTS, COLUMNS), np.int8)
     bearing, distance, width = (np.zeros((SLOTS, COLUMNS), np.float32) for _ in range(3))
-    ids = camera.geom_ids.reshape(HEIGHT, COLUMNS, WIDTH // COLUMNS)
+    ids = ids.reshape(HEIGHT, COLUMNS, WIDTH // COLUMNS)
     filled, unsure = np.zeros(COLUMNS, int), np.zeros(COLUMNS, bool)
-    for seen in sorted(camera.ground_truth_objects(), key=lambda o: o.camera_distance):
-        count = (ids == camera.model.geom(seen.name).id).sum(axis=(0, 2))
-        clear = (count >= max(1, COLUMN_SHARE * count.max())) & (seen.pixels >= CLEAR_PIXELS)
+    for number, its_color, kind, angle, away, wide in sorted(things, key=lambda thing: thing[4]):
+        count = (ids == number).sum(axis=(0, 2))
+        clear = (count >= max(1, COLUMN_SHARE * count.max())) & (count.sum() >= CLEAR_PIXELS)
         unsure |= (count > 0) & ~clear
         (columns,) = np.nonzero(clear & (filled < SLOTS))
         at = filled[columns], columns
-        color[at], shape[at] = COLORS.index(seen.color), SHAPES.index(seen.shape)
-        bearing[at], distance[at] = seen.camera_bearing, seen.camera_distance
-        width[at] = object_width(radii[seen.name], seen.camera_distance)
+        color[at], shape[at] = its_color, kind
+        bearing[at], distance[at], width[at] = angle, away / height, wide
         filled[columns] += 1
     (columns,) = np.nonzero(unsure & (filled < SLOTS))
     color[filled[columns], columns] = UNSURE
     return Labels(color, shape, bearing, distance, width)
 
 
-def _room(split: str, seed: int, purpose: str, look: Look
-          ) -> tuple[RayCamera, Drive, dict[str, float], np.random.Generator]:
-    room = look.over(generate_room(split, seed))
-    rng = split_rng(split, seed, purpose)
-    return RayCamera(room_xml(room)), Drive(room, rng), {o.name: o.radius for o in room.objects}, rng
+class Eye(NamedTuple):
+    """A camera on a robot: its mounting, its lens, and where in a level picture it sees, bool [HEIGHT, WIDTH]."""
+
+    mount: Mount
+    lens: Lens
+    seen: np.ndarray
+
+    @classmethod
+    def of(cls, lens: Lens, mount: Mount) -> Eye:
+        """Computes where it sees."""
+        at = lens.project(directions() @ mount.turned())
+        with np.errstate(invalid="ignore"):
+            return cls(mount, lens, ((at >= 0) & (at < (lens.columns, lens.rows))).all(-1))
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator) -> Eye:
+        """Draws one of those that robots have: 0.08 to 1.2 m high, pitched by 20, rolled by 10 degrees at most."""
+        while True:
+            view = math.radians(rng.uniform(50.0, 120.0))
+            wide, tall = ((640, 480), (1280, 720))[int(rng.random() < 0.4)]
+            fisheye = bool(rng.random() < 0.2)
+            focal = wide / view if fisheye else wide / 2 / math.tan(view / 2)
+            middle = (rng.normal(0.5, 0.02), rng.normal(0.5, 0.02))
+            lens = Lens(focal, wide, tall, wide * middle[0], tall * middle[1], fisheye=fisheye)
+            height = math.exp(rng.uniform(math.log(0.08), math.log(1.2)))
+            # what hangs high looks down
+            pitch = rng.uniform(-20.0, 20.0) if rng.random() < 0.5 else rng.normal(8.0 * (height > 0.5), 5.0)
+            roll = rng.uniform(-10.0, 10.0) if rng.random() < 0.3 else rng.normal(0.0, 1.0)
+            found = cls.of(lens, Mount(rng.uniform(-0.1, 0.3), rng.normal(0.0, 0.03), height, 0.0,
+                                       math.radians(min(max(pitch, -20.0), 20.0)),
+                                       math.radians(min(max(roll, -10.0), 10.0))))
+            if found.seen.mean() > 0.08:
+                return found
+
+
+@lru_cache(maxsize=1)
+def usual() -> tuple[Eye, Levelled]:
+    """The simulator's own camera, and the map of its pictures to level ones."""
+    lens = Lens(robot.CAMERA_WIDTH / 2 / math.tan(robot.CAMERA_HFOV / 2), robot.CAMERA_WIDTH, robot.CAMERA_ROWS,
+                robot.CAMERA_WIDTH / 2, robot.CAMERA_ROWS / 2)
+    return Eye.of(lens, MOUNT), Levelled(lens, MOUNT, directions())
+
+
+def masked(picture: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """A level picture that is black where the camera does not see, and nowhere else; changed in place."""
+    np.maximum(picture, 1, out=picture)
+    picture[~seen] = 0
+    return picture
+
+
+def photographed(picture: np.ndarray, seen: np.ndarray, camera: Camera, rng: np.random.Generator) -> np.ndarray:
+    """Takes a picture of light [HEIGHT, WIDTH, 3]; what is not seen is as the rest in the mean, where lenses blur."""
+    light = picture.astype(np.float32, copy=True)
+    light[~seen] = light[seen].mean(0)
+    return masked(camera.take(light, rng), seen)
+
+
+@lru_cache(maxsize=1)
+def _textures() -> raycast.Textures:
+    return raycast.Textures(textures.make(TEXTURES, np.random.default_rng(0xF100)))
+
+
+def take_scenery(rng: np.random.Generator, eye: Eye | None = None) -> tuple[np.ndarray, Labels, list[SeenObject]]:
+    """A level picture of a scenery, its labels and the things in it that have names; all is drawn."""
+    eye = eye or Eye.drawn(rng)
+    columns = np.flatnonzero(eye.seen.any(0))
+    view = float(columns[-1] - columns[0] + 1) * RESOLUTION
+    built = scenery.Builder(rng, TEXTURES, eye.mount.height, view).build()
+    c, s = math.cos(built.yaw), math.sin(built.yaw)
+    rays = (directions()[eye.seen] @ np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])).astype(np.float32)
+    met = raycast.cast(built.scene, built.eye, rays)
+    light = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+    light[eye.seen] = raycast.lit(built.scene, built.eye, rays, met, _textures(), RESOLUTION)
+    numbers = np.array([-1] * raycast.FACES + [solid.thing for solid in built.scene.solids])
+    ids = np.full((HEIGHT, WIDTH), -1)
+    ids[eye.seen] = numbers[met.what]
+    things, objects = [], []
+    for number, thing in enumerate(built.things):
+        x, y = thing.x - built.eye[0], thing.y - built.eye[1]
+        away, angle = math.hypot(x, y), math.remainder(math.atan2(y, x) - built.yaw, 2 * math.pi)
+        wide = object_width(thing.radius, away)
+        things.append((number, thing.color, thing.kind, angle, away, wide))
+        pixels = int((ids == number).sum())
+        if pixels:
+            objects.append(SeenObject(f"thing_{number}", scenery.COLORS[thing.color], scenery.KINDS[thing.kind], angle,
+                                      away, angle, away, pixels, float(np.nonzero(ids == number)[1].mean()), wide))
+    picture = photographed(light, eye.seen, Camera.drawn(rng), rng)
+    return picture, labels_of(ids, things, eye.mount.height), objects
+
+
+class Room:
+    """A room of the simulator, seen by the simulator's own camera, or by another.
+
+    Args:
+        split, seed: of the room.
+        purpose: of the random numbers; who drives for another drives other ways.
+        look: that it has.
+    """
+
+    def __init__(self, split: str, seed: int, purpose: str, look: Look) -> None:
+        room = look.over(generate_room(split, seed))
+        self.rng = split_rng(split, seed, purpose)
+        self._xml, self.drive = room_xml(room), Drive(room, self.rng)
+        self.radii = {o.name: o.radius for o in room.objects}
+        self._own = RayCamera(self._xml)
+        self.use(None)
+
+    def use(self, eye: Eye | None) -> None:
+        """Takes another camera; None: the simulator's own."""
+        self.eye = eye or usual()[0]
+        self._levelled = usual()[1] if eye is None else None
+        self.camera = RayCamera(self._xml, mount=self.eye.mount, directions=directions())
+
+    def take(self, pose: Pose, rng: np.random.Generator, camera: Camera | None = None) -> np.ndarray:
+        """Level picture from a pose; ``camera``'s settings are those of another camera than the simulator's own."""
+        seen = self.eye.seen
+        picture = self.camera.render(*pose, rng if self._levelled is None and camera is None else None)
+        self.camera.geom_ids[~seen] = -1     # what is not seen is not there
+        if self._levelled is not None:
+            return self._levelled(self._own.render(*pose, rng))
+        if camera is None:
+            return masked(picture, seen)
+        return photographed((picture.astype(np.float32) / 255.0) ** 2, seen, camera, rng)
 
 
 class Studio:
-    """Takes training clips. Each is a function of its room's seed and its number there, whichever are taken before.
+    """Takes training clips. Each is a function of its number and the first seed, whichever are taken before.
+
+    Clips of rooms come first, then sceneries, whose pictures stand alone.
 
     Args:
         rooms: how many, with the seeds from ``first_seed`` on.
         clips_per_room, frames: clips in each room, and pictures (50 ms apart) in each clip.
+        scenes: sceneries, as many clips.
         split, first_seed: of the rooms.
         look: that they have.
+        mounted: cameras are drawn; else all are the simulator's own.
 
     Raises:
         ValueError: the split is ``test``, on which nothing is trained.
     """
 
-    def __init__(self, rooms: int, clips_per_room: int, frames: int, *, split: str = "train",
-                 first_seed: int = 0, look: Look = PLAIN) -> None:
+    def __init__(self, rooms: int, clips_per_room: int, frames: int, *, scenes: int = 0, split: str = "train",
+                 first_seed: int = 0, look: Look = PLAIN, mounted: bool = False) -> None:
         if split == "test":
             raise ValueError("training refuses the split 'test': use 'train'")
         self.first_seed, self._split, self._per_room, self._frames = first_seed, split, clips_per_room, frames
-        self._look = look
-        self._count, self._open = rooms * clips_per_room, None
+        self._look, self._mounted, self._rooms = look, mounted, rooms
+        self._count, self._open = rooms * clips_per_room + scenes, None
         self._clips: Clips | None = None
         self._taken = np.zeros(self._count, bool)
 
@@ -137,13 +282,9 @@ class Studio:
                 np.empty((*shape, SLOTS, COLUMNS), kind) for kind in (np.int8, np.int8, *(np.float32,) * 3))))
         kept = Clips(self._clips.images[number], Labels(*(part[number] for part in self._clips.labels)))
         if not self._taken[number]:
-            room, clip = divmod(number, self._per_room)
-            camera, drive, radii = self._enter(room)
-            rng = drive.rng = split_rng(self._split, self.first_seed + room, f"vision clip {clip}")
-            start = drive.place(near=rng.random() < NEAR_SHARE)
-            for frame, pose in enumerate(drive.poses(start, self._frames)):
-                kept.images[frame] = camera.render(*pose, rng)
-                for array, values in zip(kept.labels, label_columns(camera, radii)):
+            for frame, (picture, labels) in enumerate(self._shots(number)):
+                kept.images[frame] = picture
+                for array, values in zip(kept.labels, labels):
                     array[frame] = values
             self._taken[number] = True
         return kept
@@ -156,10 +297,30 @@ class Studio:
                 progress((number + 1) // self._per_room, self._count // self._per_room)
         return self._clips
 
-    def _enter(self, room: int) -> tuple[RayCamera, Drive, dict[str, float]]:
-        """Camera, drive and sizes of things of a room; that of the last room is kept."""
+    def _shots(self, number: int) -> Iterator[tuple[np.ndarray, Labels]]:
+        which, clip = divmod(number, self._per_room)
+        if which >= self._rooms:
+            rng = split_rng(self._split, self.first_seed, f"vision scenery {number - self._rooms * self._per_room}")
+            eye = Eye.drawn(rng)
+            for _ in range(self._frames):
+                yield take_scenery(rng, eye)[:2]
+            return
+        room = self._enter(which)
+        rng = room.drive.rng = split_rng(self._split, self.first_seed + which, f"vision clip {clip}")
+        start = room.drive.place(near=rng.random() < NEAR_SHARE)
+        camera = None
+        if self._mounted and rng.random() >= USUAL_SHARE:
+            room.use(Eye.drawn(rng))
+            camera = Camera.drawn(rng) if rng.random() < PHOTOGRAPHED else None
+        else:
+            room.use(None)
+        for pose in room.drive.poses(start, self._frames):
+            yield room.take(pose, rng, camera), label_columns(room.camera, room.radii)
+
+    def _enter(self, room: int) -> Room:
+        """A room; the last one is kept."""
         if self._open is None or self._open[0] != room:
-            self._open = room, _room(self._split, self.first_seed + room, "vision clips", self._look)[:3]
+            self._open = room, Room(self._split, self.first_seed + room, "vision clips", self._look)
         return self._open[1]
 
 
@@ -168,35 +329,57 @@ def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "tr
     return Studio(rooms, clips_per_room, frames, split=split, first_seed=first_seed).take_all()
 
 
-def make_ways(rooms: int, frames: int, *, split: str, first_seed: int,
-              progress: Progress | None = None, look: Look = PLAIN, purpose: str = "vision ways") -> Iterator[Way]:
+def make_ways(rooms: int, frames: int, *, split: str, first_seed: int, progress: Progress | None = None,
+              look: Look = PLAIN, purpose: str = "vision ways", mounted: bool = False) -> Iterator[Way]:
     """One driven way of ``frames`` pictures in each of ``rooms`` rooms, for thresholds and held-out figures.
 
-    Who drives for another ``purpose`` drives other ways.
+    Who drives for another ``purpose`` drives other ways. With ``mounted``, each room is seen by a camera that is drawn.
     """
-    for room in range(rooms):
-        camera, drive, _, rng = _room(split, first_seed + room, purpose, look)
+    for number in range(rooms):
+        room = Room(split, first_seed + number, purpose, look)
+        if mounted:
+            room.use(Eye.drawn(split_rng(split, first_seed + number, "vision eye")))
         images, objects = np.empty((frames, HEIGHT, WIDTH, 3), np.uint8), []
-        poses = drive.poses(drive.place(near=False), frames)
+        poses = room.drive.poses(room.drive.place(near=False), frames)
         for frame, pose in enumerate(poses):
-            images[frame] = camera.render(*pose, rng)
-            objects.append(camera.ground_truth_objects())
+            images[frame] = room.take(pose, room.rng)
+            objects.append(room.camera.ground_truth_objects())
         if progress:
-            progress(room + 1, rooms)
-        yield Way(images, objects, poses)
+            progress(number + 1, rooms)
+        yield Way(images, objects, poses, room.eye.mount.height)
+
+
+def make_scenes(number: int, *, split: str, first_seed: int) -> Iterator[Way]:
+    """Pictures of sceneries, each a way of one picture."""
+    for scene in range(number):
+        rng = split_rng(split, first_seed + scene, "vision scene")
+        eye = Eye.drawn(rng)
+        picture, _, objects = take_scenery(rng, eye)
+        yield Way(picture[None], [objects], (), eye.mount.height)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyperparameters of the training of vision."""
+    """Hyperparameters of the training of vision.
 
-    rooms: int = 1500
+    Attributes:
+        rooms, clips_per_room, frames: clips of the simulator's rooms; see :class:`Studio`.
+        scenes: sceneries.
+        epochs, batch: of clips.
+        rate: highest learning rate.
+        by_rates: share of the steps that the spiking network learns by its neurons' rates, before it learns as it runs.
+    """
+
+    rooms: int = 4000
     clips_per_room: int = 4
-    frames: int = 3
-    epochs: int = 7
-    batch: int = 16
+    frames: int = 1
+    scenes: int = 20_000
+    epochs: int = 13
+    batch: int = 32
     rate: float = 3e-3
+    by_rates: float = 0.6
 
     def studio(self, seed: int) -> Any:
         """Makes the source of a training's clips, by its seed: a :class:`Studio`, or something like it."""
-        return Studio(self.rooms, self.clips_per_room, self.frames, first_seed=seed * 10_000)
+        return Studio(self.rooms, self.clips_per_room, self.frames, scenes=self.scenes, first_seed=seed * 10_000,
+                      mounted=True)

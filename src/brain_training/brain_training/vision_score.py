@@ -42,8 +42,13 @@ class Tally:
     detections: list[tuple[float, int, bool]] = field(default_factory=list)
     errors: list[tuple[float, float, float]] = field(default_factory=list)
 
+    def __add__(self, other: Tally) -> Tally:
+        """Returns both together."""
+        return Tally(self.asked + other.asked, self.detections + other.detections, self.errors + other.errors)
+
     def add(self, found: list[Found], objects: list[SeenObject]) -> None:
         """Takes what was found in one picture (surest first) and what is in it."""
+        objects = [o for o in objects if o.color in COLORS and o.shape in SHAPES]
         kinds = [COLORS.index(o.color) * len(SHAPES) + SHAPES.index(o.shape) for o in objects]
         self.asked += [k for k, o in zip(kinds, objects) if o.pixels >= CLEAR_PIXELS]
         free = list(range(len(objects)))

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, OBJECT, ROWS,
-                                          SHAPE, SLOTS, column_angles)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE,
+                                          SLOTS, column_angles)
 
 FLOOR = 0.15                        # columns less sure of an object than this have no vote
 TOGETHER = math.radians(3.0)        # votes this near each other are for one object, however narrow
 SAME_PLACE = 0.6                    # of an object's width: votes of its color within this of its center are for it
-WIDEST = math.radians(80.0)         # centers further aside than this are beyond what a flat picture can tell
+WIDEST = math.radians(80.0)         # centers further aside than this are beyond what a picture can tell
+NAMED = 4, 3                        # colors and kinds that have names; what is of another one is not told
 AS_FAR = 0.3                        # of the logarithms of distances: votes within this can be for one object
 _FLOOR = math.log(FLOOR / (1.0 - FLOOR))    # of the logarithm of odds
 _ANGLES = np.tile(column_angles().numpy().astype(np.float64), SLOTS)
@@ -43,13 +44,12 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / np.add.reduce(e, 0)
 
 
-def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
-    """Objects in one picture, the surest first.
+def decode(answer: np.ndarray, height: float) -> list[Found]:
+    """Objects in one picture that have a color and a kind with a name, the surest first.
 
     Args:
         answer: readout [OUTPUTS, COLUMNS].
-        focal: focal length of the camera in pixels of a picture of the network's width; another than the network's own
-            scales the angles' tangents and the distances.
+        height: of the camera above the floor (m), in which the network tells distances.
     """
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
     active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
@@ -59,7 +59,7 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
     sure = 1.0 / (1.0 + np.exp(-np.minimum(answer[OBJECT][0], 50.0)))
     colors, shapes = _softmax(answer[COLOR]), _softmax(answer[SHAPE])
     bearing = np.minimum(np.maximum(_ANGLES[active] + ASIDE_UNIT * answer[ASIDE][0], -WIDEST), WIDEST)
-    away = np.minimum(np.maximum(answer[DISTANCE][0], -3.0), 3.0)
+    away = np.minimum(np.maximum(answer[DISTANCE][0], -3.0), 5.0)
     wide = np.minimum(np.maximum(answer[EXTENT][0], -5.0), 1.0)
     told = np.concatenate((shapes, bearing[None], away[None], wide[None]))
     best = colors.argmax(0)
@@ -75,14 +75,7 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
         color = np.dot(colors[best[seed], group], weight)
         *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
         kind = shape.index(max(shape))
-        found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]),
-                           *seen_by(focal, angle, math.exp(distance), math.exp(width))))
+        if best[seed] < NAMED[0] and kind < NAMED[1]:
+            found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]), angle,
+                               height * math.exp(distance), math.exp(width)))
     return sorted(found, key=lambda f: -f.confidence)
-
-
-def seen_by(focal: float, bearing: float, distance: float, width: float) -> tuple[float, float, float]:
-    """Bearing, distance and width that a camera of another focal length means by the same picture."""
-    if focal == FOCAL:
-        return float(bearing), float(distance), float(width)
-    scale = focal / FOCAL
-    return math.atan(math.tan(bearing) / scale), float(distance * scale), float(width / scale)

@@ -16,10 +16,10 @@ from torch import nn
 
 from brain_regions.circuits import INPUT, fan_outs, neurons
 from brain_regions.lesions import Lesion
-from brain_regions.membranes import MICRO_STEP, lif_run
+from brain_regions.membranes import lif_run
 from brain_regions.neurons import li_weights
-from brain_regions.vision.network import (COLUMNS, LAYERS_READ, NEURON, OUTPUTS, READOUT, TOP, SpikingVision,
-                                          circuit, sizes)
+from brain_regions.vision.network import (COLUMNS, INPUTS, LAYERS_READ, MICRO_STEP, NEURON, OUTPUTS, READOUT,
+                                          SpikingVision, circuit, sizes)
 
 BYTE = 255      # micro-steps that can be counted in one
 
@@ -40,9 +40,15 @@ class Looked(NamedTuple):
 
 
 def current(picture: np.ndarray) -> np.ndarray:
-    """Scales a picture, uint8 [HEIGHT, WIDTH, 3], to input of layer 0: float32 [1, HEIGHT - TOP, WIDTH, 3], -1..1."""
-    x = np.divide(picture[TOP:], np.float32(127.5), dtype=np.float32)[None]
-    return np.subtract(x, np.float32(1.0), x)
+    """Makes a level picture, uint8 [HEIGHT, WIDTH, 3], input of layer 0: float32 [1, HEIGHT, WIDTH, INPUTS]."""
+    x = np.empty((1, *picture.shape[:2], INPUTS), np.float32)
+    seen = picture.any(-1)
+    colors = x[0, ..., :3]
+    np.divide(picture, np.float32(127.5), out=colors, dtype=np.float32)
+    colors -= np.float32(1.0)
+    colors[~seen] = 0.0
+    x[0, ..., 3] = seen
+    return x
 
 
 class Looking:

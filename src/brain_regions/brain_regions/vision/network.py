@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spiking network of vision: a picture in, per azimuth column what object is there, where and how far.
+"""The spiking network of vision: a level picture in, per azimuth column what object is there, where and how far.
+
+A level picture shows what a camera sees as if it hung level: its columns are equal in azimuth and its rows in
+elevation, whatever the lens and the mounting. What the camera does not see is black in it (0, 0, 0), and nothing else.
+So a thing looks the same to the network from each side of a picture and through each lens, and the row in which it
+stands on the floor tells how many heights of the camera it is away.
 
 Six layers of leaky integrate-and-fire neurons. The first gets the picture as a constant current, computed once a
 frame; all others hear spikes alone. Columns of the picture stay columns of the network to the end, so that where
@@ -17,22 +22,29 @@ and without time, to compare with. All tensors are made where the weights or the
 from __future__ import annotations
 
 import copy
+import math
 from typing import NamedTuple, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from brain_regions.circuits import INPUT, Circuit, Convolution, Population
-from brain_regions.neurons import LI, LIF, MICRO_STEP, LIFState, li_weights, lif_run
+from brain_regions.neurons import LI, LIF, LIFState, li_weights, lif_run
 
-WIDTH, HEIGHT = 96, 64
-"""Pixels of the picture that the network was made for; focal length 48 px (90 degrees across)."""
-FOCAL = 48.0
-TOP = 16
-"""Rows above this are not looked at: only what is tall and near reaches them, and its foot tells enough."""
-COLUMNS = 48
-INPUT_SCALING = "rgb8 / 127.5 - 1"
+WIDTH, HEIGHT = 128, 80
+"""Pixels of a level picture."""
+RESOLUTION = math.radians(0.9375)
+"""Angle (rad) of a pixel, across and down: 120 by 75 degrees in all."""
+TOP = math.radians(15.0)
+"""Elevation (rad) of the upper edge."""
+COLUMNS = 64
+INPUTS = 4
+"""Channels of the input: red, green, blue, and whether the camera sees there."""
+INPUT_SCALING = "rgb8 / 127.5 - 1, and 1; 0, 0, 0: 0, and 0"
+MICRO_STEP = 0.0125
+"""h (s) of vision's neurons: four in the 50 ms between two pictures."""
 
 
 class Layer(NamedTuple):
@@ -48,10 +60,10 @@ class Layer(NamedTuple):
 
 
 LAYERS = (
-    Layer("edges", 3, 16, (5, 5), (2, 2), (2, 2)),          # 16 x 24 x 48
-    Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 12 x 48
-    Layer("shapes", 24, 32, (3, 3), (2, 1), (1, 1)),        # 32 x  6 x 48
-    Layer("columns", 32, 64, (6, 3), (1, 1), (0, 1)),       # 64 x  1 x 48: a column's whole height at once
+    Layer("edges", INPUTS, 16, (5, 5), (2, 2), (2, 2)),     # 16 x 40 x 64
+    Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 20 x 64
+    Layer("shapes", 24, 32, (3, 3), (2, 1), (1, 1)),        # 32 x 10 x 64
+    Layer("columns", 32, 64, (10, 3), (1, 1), (0, 1)),      # 64 x  1 x 64: a column's whole height at once
     Layer("near", 64, 64, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
     Layer("wide", 64, 64, (1, 3), (1, 1), (0, 8), (1, 8)),
 )
@@ -67,39 +79,52 @@ NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
 READOUT = LI(tau=0.020)
 GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
 
+COLORS, KINDS = 8, 5
+"""Classes of color and kind. The first four colors and three kinds are DetectedObject's, in the order of its constants;
+the others (orange, purple, white, black; cone, and what has no name) are told apart so that they are taken for none of
+these."""
 OBJECT, COLOR, SHAPE, ASIDE, DISTANCE, EXTENT = (
-    slice(0, 1), slice(1, 5), slice(5, 8), slice(8, 9), slice(9, 10), slice(10, 11))
-"""Rows of one answer: logit of an object; logits of the colors and of the shapes (order of DetectedObject's constants);
-angle from the column to the center (in units of ASIDE_UNIT rad, positive to the left); log of the distance from the
-camera (m); log of the width (rad)."""
-ROWS = 11
+    slice(0, 1), slice(1, 9), slice(9, 14), slice(14, 15), slice(15, 16), slice(16, 17))
+"""Rows of one answer: logit of an object; logits of the colors and of the kinds; angle from the column to the center
+(in units of ASIDE_UNIT rad, positive to the left); log of the distance from the camera (in heights of the camera above
+the floor); log of the width (rad)."""
+ROWS = 17
 SLOTS = 2
 """Answers of a column: for the nearest object in it, and for the next."""
 OUTPUTS = SLOTS * ROWS
 ASIDE_UNIT = 0.1
 
 
+def directions() -> np.ndarray:
+    """Directions [HEIGHT, WIDTH, 3] that a level picture's pixels show: unit vectors, x ahead, y to the left, z up."""
+    azimuth = (WIDTH / 2 - 0.5 - np.arange(WIDTH)) * RESOLUTION
+    elevation = (TOP - (np.arange(HEIGHT) + 0.5) * RESOLUTION)[:, None]
+    flat = np.cos(elevation)
+    return np.stack(np.broadcast_arrays(flat * np.cos(azimuth), flat * np.sin(azimuth), np.sin(elevation)), -1)
+
+
 def column_angles() -> Tensor:
-    """Azimuth of each column's middle in the network's own camera, rad, positive to the left: [COLUMNS]."""
-    pixel = (torch.arange(COLUMNS) + 0.5) * (WIDTH / COLUMNS)
-    return torch.atan((WIDTH / 2 - pixel) / FOCAL)
+    """Azimuth of each column's middle, rad, positive to the left: [COLUMNS]."""
+    return (COLUMNS / 2 - 0.5 - torch.arange(COLUMNS)) * (RESOLUTION * WIDTH / COLUMNS)
 
 
 def prepare(images: Tensor) -> Tensor:
-    """Input of the network from pictures.
+    """Input of the network from level pictures.
 
     Args:
         images: uint8 [..., HEIGHT, WIDTH, 3].
 
     Returns:
-        float32 [..., 3, HEIGHT - TOP, WIDTH], -1..1.
+        float32 [..., INPUTS, HEIGHT, WIDTH]: the colors -1..1, and 1; all 0 where the camera does not see.
     """
-    return images[..., TOP:, :, :].movedim(-1, -3).to(torch.float32).div_(127.5).sub_(1.0)
+    seen = (images != 0).any(-1, keepdim=True)
+    colors = images.to(torch.float32).div_(127.5).sub_(1.0).mul_(seen)
+    return torch.cat((colors, seen), -1).movedim(-1, -3)
 
 
 def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
     """Channels, rows and columns of each layer."""
-    rows, columns, found = HEIGHT - TOP, WIDTH, []
+    rows, columns, found = HEIGHT, WIDTH, []
     for layer in layers:
         rows, columns = (
             (size + 2 * p - d * (k - 1) - 1) // s + 1
@@ -152,7 +177,14 @@ class _Network(nn.Module):
 
 
 class SpikingVision(_Network):
-    """The spiking network."""
+    """The spiking network.
+
+    Attributes:
+        steady: while training begins, each neuron hears the others' mean rates over the micro-steps, as a steady
+            current, and not their spikes one by one: a convolution is then computed once.
+    """
+
+    steady = False
 
     def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__(layers)
@@ -177,7 +209,7 @@ class SpikingVision(_Network):
         """Looks at pictures for ``steps`` micro-steps.
 
         Args:
-            image: [batch, 3, HEIGHT - TOP, WIDTH] from :func:`prepare`.
+            image: [batch, INPUTS, HEIGHT, WIDTH] from :func:`prepare`.
             state: from :meth:`rest` or the last call; it is not changed.
             steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
             silent: no layer's spikes reach the next or the readout.
@@ -189,21 +221,24 @@ class SpikingVision(_Network):
             return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1)
                            for layer in self.layers]
         new, trains = {}, []
-        x = self._charge(0, image).expand(steps, -1, -1, -1, -1)
+        x = self._charge(0, image)[None]
         for k, layer in enumerate(self.layers):
             if k:
                 x = self._charges(k, x)
             name = f"v_{layer.name}"
-            x, (new[name],) = lif_run(x, LIFState(state[name]), NEURON, MICRO_STEP)
+            x, (new[name],) = lif_run(x.expand(steps, -1, -1, -1, -1), LIFState(state[name]), NEURON, MICRO_STEP)
+            if self.steady:
+                x = x.mean(0, keepdim=True)
             x = self._fired(k, torch.zeros_like(x) if silent else x)
             trains.append(x)
-        new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"])
+        new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"], steps)
         return new, trains
 
-    def _read(self, trains: Sequence[Tensor], u: Tensor) -> Tensor:
+    def _read(self, trains: Sequence[Tensor], u: Tensor, steps: int) -> Tensor:
         """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
-        steps = len(trains[0])
         kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
+        if self.steady:
+            weights = weights.sum(0, keepdim=True)
         heard = torch.cat([torch.tensordot(weights, train.squeeze(-2), 1) for train in trains], dim=1)
         answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
         return kept * u + answer
@@ -213,7 +248,7 @@ class AnnBaseline(_Network):
     """The same layers with ReLU, one picture at a time."""
 
     def forward(self, image: Tensor) -> Tensor:
-        """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, 3, HEIGHT - TOP, WIDTH]."""
+        """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, INPUTS, HEIGHT, WIDTH]."""
         heard = []
         for k in range(len(self.layers)):
             image = F.relu(self._charge(k, image))
@@ -237,4 +272,4 @@ def circuit(network: SpikingVision) -> Circuit:
     projections += [Convolution(network.layers[k].name, "readout", weight[..., None].numpy(), bias)
                     for k, weight, bias in zip(LAYERS_READ, heard, biases)]
     populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
-    return Circuit("vision", (3, HEIGHT - TOP, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)
+    return Circuit("vision", (INPUTS, HEIGHT, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)

@@ -9,7 +9,7 @@ from brain_regions import weight_files
 from brain_regions.weight_files import WeightsError
 from brain_runtime.contract import git_lfs
 
-FORMAT = "2"
+FORMAT = "3"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
 ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
@@ -25,15 +25,14 @@ def network_hash(layers: Any = None) -> str:
     from brain_regions.vision import network as n
 
     rows = [[r.start, r.stop] for r in (n.OBJECT, n.COLOR, n.SHAPE, n.ASIDE, n.DISTANCE, n.EXTENT)]
-    meaning = [layers or n.LAYERS, n.LAYERS_READ, n.NEURON, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.FOCAL,
-               n.TOP, n.COLUMNS]
+    meaning = [layers or n.LAYERS, n.LAYERS_READ, n.NEURON, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.WIDTH, n.HEIGHT,
+               n.RESOLUTION, n.TOP, n.COLUMNS]
     return weight_files.meaning_hash(meaning)
 
 
 def needed(layers: Any = None) -> dict[str, str]:
     """Metadata that a file must have to fit this code; of other layers than the region's what no region takes."""
-    from brain_regions.neurons import MICRO_STEP
-    from brain_regions.vision.network import INPUT_SCALING
+    from brain_regions.vision.network import INPUT_SCALING, MICRO_STEP
 
     return {"format": FORMAT, "region": REGION, "h": repr(MICRO_STEP), "input": INPUT_SCALING,
             "network": network_hash(layers)}
