@@ -22,7 +22,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from brain_regions.membranes import LIF, MICRO_STEP, lif_run
+from brain_regions.membranes import LIF, lif_run
+from brain_regions.vision.network import MICRO_STEP
 
 Bits = np.ndarray
 """uint8 [bytes]: one bit a spike, in the order of bool [micro-steps, rows, columns, own channels], last axis first."""

@@ -23,7 +23,7 @@ from brain_collectives.columns import Columns, Exchange, Layer, packed, parts, s
 from brain_regions.lesions import Lesion
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.looking import Looked, Looking, current
-from brain_regions.vision.network import HEIGHT, LAYERS, NEURON, TOP, WIDTH, SpikingVision, sizes
+from brain_regions.vision.network import HEIGHT, INPUTS, LAYERS, NEURON, WIDTH, SpikingVision, sizes
 from brain_regions.weight_files import WeightsError
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ BUSY_STEPS = 10, 3, 7, 1, 10, 3, 7, 5   # micro-steps of the noisy pictures of t
 COUNTS = range(2, 17)                   # of shards, that are tried to tell which would do,
 FITTING = 1, 2, MOST_STEPS              # with so many micro-steps: libraries take other ways for one, few and many
 _PICTURE = HEIGHT * WIDTH * 3
-_HEARD = HEIGHT - TOP, WIDTH, 3         # rows, columns and channels that the first layer hears
+_HEARD = HEIGHT, WIDTH, INPUTS          # rows, columns and channels that the first layer hears
 
 
 class SplitError(RuntimeError):

@@ -49,10 +49,10 @@ def mover_places(inbox: Inbox) -> np.ndarray | None:
     return places if np.isfinite(places).all() else None
 
 
-def camera_of(world: str, *size: int) -> RayCamera | None:
-    """A camera for the text of sim/world, or None, with a warning, when the text is not one."""
+def camera_of(world: str, *size: int, **more: Any) -> RayCamera | None:
+    """A :class:`RayCamera` for the text of sim/world, or None, with a warning, when the text is not one."""
     try:
-        return RayCamera(json.loads(world)["xml"], *size)
+        return RayCamera(json.loads(world)["xml"], *size, **more)
     except Exception as error:  # mujoco's too: whatever a text is that is no room, the camera goes on
         limited_log("world", f"sim/world is ignored, since it holds no room: {quoted(str(error))}; only the world may "
                              "publish it")

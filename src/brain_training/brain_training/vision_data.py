@@ -83,8 +83,8 @@ def object_width(radius: float, distance: float) -> float:
 def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
     """Labels [SLOTS, COLUMNS] of the level picture that ``camera`` rendered last; ``radii`` in m by name."""
     return labels_of(camera.geom_ids, [
-        (camera.model.geom(seen.name).id, scenery.COLORS.index(seen.color), SHAPES.index(seen.shape), seen.camera_bearing,
-         seen.camera_distance, object_width(radii[seen.name], seen.camera_distance))
+        (camera.model.geom(seen.name).id, scenery.COLORS.index(seen.color), SHAPES.index(seen.shape),
+         seen.camera_bearing, seen.camera_distance, object_width(radii[seen.name], seen.camera_distance))
         for seen in camera.ground_truth_objects()], camera.mount.height)
 
 

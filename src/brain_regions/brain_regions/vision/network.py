@@ -142,7 +142,13 @@ class _Network(nn.Module):
 
     Args:
         layers: of the network; those of a wider one make another network, for measurements.
+
+    Attributes:
+        steady: while the training of the spiking one begins, each neuron hears the others' mean rates over the
+            micro-steps, as a steady current, and not their spikes one by one: a convolution is then computed once.
     """
+
+    steady = False
 
     def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__()
@@ -168,7 +174,12 @@ class _Network(nn.Module):
         return self.norms[k](self.convolutions[k](x))
 
     def _charges(self, k: int, spikes: Tensor) -> Tensor:
-        """Computes all micro-steps' input of layer ``k`` from ``spikes`` [steps, batch, channels, rows, columns]."""
+        """Computes the input of layer ``k`` from ``spikes`` [steps, batch, channels, rows, columns].
+
+        Of each micro-step; one for all of them where it is :attr:`steady`.
+        """
+        if self.steady:
+            spikes = spikes.mean(0, keepdim=True)
         return self._charge(k, spikes.flatten(0, 1)).unflatten(0, spikes.shape[:2])
 
     def _fired(self, k: int, spikes: Tensor) -> Tensor:
@@ -177,14 +188,7 @@ class _Network(nn.Module):
 
 
 class SpikingVision(_Network):
-    """The spiking network.
-
-    Attributes:
-        steady: while training begins, each neuron hears the others' mean rates over the micro-steps, as a steady
-            current, and not their spikes one by one: a convolution is then computed once.
-    """
-
-    steady = False
+    """The spiking network."""
 
     def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__(layers)
@@ -227,8 +231,6 @@ class SpikingVision(_Network):
                 x = self._charges(k, x)
             name = f"v_{layer.name}"
             x, (new[name],) = lif_run(x.expand(steps, -1, -1, -1, -1), LIFState(state[name]), NEURON, MICRO_STEP)
-            if self.steady:
-                x = x.mean(0, keepdim=True)
             x = self._fired(k, torch.zeros_like(x) if silent else x)
             trains.append(x)
         new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"], steps)
@@ -238,7 +240,7 @@ class SpikingVision(_Network):
         """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
         kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
         if self.steady:
-            weights = weights.sum(0, keepdim=True)
+            weights, trains = weights.sum(0, keepdim=True), [train.mean(0, keepdim=True) for train in trains]
         heard = torch.cat([torch.tensordot(weights, train.squeeze(-2), 1) for train in trains], dim=1)
         answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
         return kept * u + answer

@@ -11,7 +11,7 @@ import math
 from typing import Any, Sequence
 
 from brain_regions.past import Pose, since
-from brain_regions.vision.decode import Found, seen_by
+from brain_regions.vision.decode import Found
 from brain_runtime.contract import sights
 
 SAME = math.radians(8.0)    # between bearings of one object in two networks' answers
@@ -25,7 +25,7 @@ def read(message: Any) -> list[Found] | None:
     """The objects of an answer, the surest first; None for one that cannot be used.
 
     Args:
-        message: DetectedObjects, from anybody: bearings and distances as the network's own camera has them.
+        message: DetectedObjects, from anybody: bearings and distances as the camera has them, distances in its heights above the floor.
     """
     if len(message.objects) > 32 or not all(map(sights.sound, message.objects)):
         return None
@@ -51,9 +51,9 @@ def scaled(found: Sequence[Found], threshold: float) -> list[Found]:
     return [scale(one) for one in found]
 
 
-def through(lens: float, found: Sequence[Found]) -> list[Found]:
-    """Rescales the objects for a camera of the focal length ``lens`` (px of a picture of the network's width)."""
-    return [Found(*one[:3], *seen_by(lens, *one[3:])) for one in found]
+def through(height: float, found: Sequence[Found]) -> list[Found]:
+    """Objects of an answer with distances in m, of a camera ``height`` m above the floor."""
+    return [one._replace(distance=one.distance * height) for one in found]
 
 
 def camera(pose: Pose, ahead: float, yaw: float) -> Pose:

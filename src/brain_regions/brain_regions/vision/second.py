@@ -55,10 +55,10 @@ class SecondVision(Trained):
         """
         import torch
 
-        from brain_regions.vision import decode, fitting, looking, opinions
+        from brain_regions.vision import decode, looking, network, opinions
 
         torch.set_num_threads(1)
-        self._decode, self._fitted, self._made_of = decode.decode, fitting.fitted, looking.Looking
+        self._decode, self._size, self._made_of = decode.decode, (network.HEIGHT, network.WIDTH, 3), looking.Looking
         self._scaled = opinions.scaled
         super().configure(parameters)
 
@@ -84,7 +84,10 @@ class SecondVision(Trained):
         if message is None or not inbox.new("hard"):
             return {}, state
         try:
-            picture = self._fitted(images.rgb(message))
+            picture = images.rgb(message)
+            if picture.shape != self._size:
+                raise ValueError(f"it has {picture.shape[1]} x {picture.shape[0]} pixels, and level pictures "
+                                 f"{self._size[1]} x {self._size[0]}; whoever asks runs another release")
         except ValueError as wrong:
             limited_log("picture", f"vision/hard is not looked at: {wrong}")
             return {}, state
@@ -95,7 +98,7 @@ class SecondVision(Trained):
         self.count(spikes=looked.spikes, synops=looked.synops, multiplies=self._looking.multiplies,
                    updates=self._looking.neurons * FIRST_STEPS)
         threshold = self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
-        decoded = self._scaled(self._decode(looked.state["u"].T), threshold)
+        decoded = self._scaled(self._decode(looked.state["u"].T, 1.0), threshold)     # in heights of the camera
         found = [make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
                       confidence=seen.confidence, bearing=seen.bearing, distance=seen.distance,
                       width=seen.width) for seen in decoded if seen.confidence >= self.parameters.nearly]

@@ -24,7 +24,7 @@ import numpy as np
 from brain_training.fleet_demo.album import Album
 from brain_training.fleet_demo.robot_folder import WEIGHTS, Given, begin_goal, end_goal, goals
 from brain_eval.episodes import Referee, play, resolved_for
-from brain_regions.vision.fitting import fitted
+from brain_regions.vision.network import directions
 from brain_runtime.contract import images
 from brain_runtime.contract.ablation import Ablation
 from brain_runtime.run.ending import Ending, leave
@@ -33,7 +33,7 @@ from brain_runtime.contract.stepper import RegionError
 from brain_sim.camera import RayCamera
 from brain_sim.camera_region import camera_of, planar_pose
 from brain_sim.suite import Episode
-from brain_training.vision_data import label_columns
+from brain_training.vision_data import label_columns, usual
 from brain_wire import safe_text
 from brain_wire.wakeup import Flag
 
@@ -126,7 +126,7 @@ class _Eye:
 
     def enter(self, message: Any) -> None:
         """Of a new room."""
-        self._camera = camera_of(message.data)
+        self._camera = camera_of(message.data, directions=directions())
         self._radii = {one["name"]: one["radius"] for one in json.loads(message.data)["room"]["objects"]}
 
     def stand(self, message: Any) -> None:
@@ -142,7 +142,9 @@ class _Eye:
             return
         self._next = now + EVERY - 1e-6
         self._camera.render(*planar_pose(pose))
-        self._album.add(np.array(fitted(images.rgb(message))), label_columns(self._camera, self._radii),
+        eye, levelled = usual()
+        self._camera.geom_ids[~eye.seen] = -1
+        self._album.add(levelled(images.rgb(message)), label_columns(self._camera, self._radii),
                         self._camera.ground_truth_objects())
 
 

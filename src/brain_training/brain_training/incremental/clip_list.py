@@ -89,13 +89,13 @@ def held_out(clips: Sequence[Clip], labels: str, tell: Tell) -> dict[str, list[W
         try:
             for frame in frames(clip.recording, labels):
                 images.append(frame.image)
-                objects.append(None if frame.seen is None else asked(frame.seen))
+                objects.append(None if frame.seen is None else asked(frame.seen, frame.image))
                 if len(images) == MOST_PICTURES:
                     break
         except RecordingError as problem:
             tell(f"left out: {problem}")
             continue
-        found.setdefault(clip.drive, []).append(Way(np.stack(images), objects))
+        found.setdefault(clip.drive, []).append(Way(np.stack(images), objects, (), clip.recording.mount.height))
     return found
 
 

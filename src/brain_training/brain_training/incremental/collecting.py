@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects hard clips from the messages of one robot as they go by, from a brain that runs or from a recording.
 
-The last seconds are held, pictures in the network's size: a clip may begin before what made it hard. Of the standing
-messages (how the goal stands, the camera's lens, the room of a simulated robot) the newest goes into each clip.
+The last seconds are held, pictures levelled as the network takes them: a clip may begin before what made it hard. Of the
+standing messages (how the goal stands, the camera's lens, the room of a simulated robot) the newest goes into each clip.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from brain_runtime.contract.optics import Mount
 from brain_training.incremental.chooser import Chooser, Chosen
 from brain_training.incremental.clip_files import Kept
 from brain_training.incremental.hearing import OBJECTS, STATUS, TOPICS, Hearing
@@ -31,6 +32,8 @@ FEWEST = 2              # pictures of a clip
 JITTER = 0.5            # s that messages may come out of order
 PERIOD = 0.045          # s; pictures that come sooner are left out
 
+USUAL = Mount(x=0.15, height=0.35)      # of the simulated robot's camera
+
 Keep = Callable[[Chosen, Sequence[Kept]], None]
 
 
@@ -42,21 +45,21 @@ class Collector:
         threshold: confidence from which on vision tells of a thing.
         keep: called with each clip: why it is one, and its messages.
         teacher: topic of labels that is kept too.
-        over: the camera hangs upside down, and its pictures are turned.
+        mount: of the camera.
 
     Attributes:
         unreadable: pictures that could not be taken in.
     """
 
     def __init__(self, chooser: Chooser, threshold: float, keep: Keep, teacher: str | None = None,
-                 over: bool = False) -> None:
+                 mount: Mount = USUAL) -> None:
         self._chooser, self._hearing, self._keep = chooser, Hearing(threshold), keep
         self.topics = {**TOPICS, **KEPT, **({teacher: TEACHER} if teacher else {})}
         self._kept_topics = {*KEPT, *({teacher} if teacher else ())}
         self._held: deque[Kept] = deque(maxlen=MOST_HELD)
         self._standing: dict[str, Kept] = {}
         self._waiting: list[Chosen] = []
-        self._over = over
+        self._mount, self._lens = mount, None
         self._picture = -1
         self._now = -1
         self.unreadable = 0
@@ -87,14 +90,21 @@ class Collector:
 
     def _hold(self, topic: str, at: int, message: Any) -> None:
         kind = self.topics[topic]
+        if topic == LENS:       # of a clip's pictures, which are level, it is another
+            self._lens = message
+            return
         if topic == PICTURES:
+            from brain_regions.vision.levelling import level_info, level_mount      # torch
+
             if 0 <= at - self._picture < PERIOD * 1e9:
                 return
-            small = _small(message, self._over)
-            if small is None:
+            level = _level(message, self._mount, self._lens)
+            if level is None:
                 self.unreadable += 1
                 return
-            message, self._picture = small, at
+            message, self._picture = level, at
+            lens = level_info(level_mount(self._lens) or self._mount)
+            self._standing[LENS] = Kept(LENS, self.topics[LENS], at, lens)
         if topic in STANDING:
             self._standing[topic] = Kept(topic, kind, at, message)
         self._held.append(Kept(topic, kind, at, message))
@@ -116,13 +126,13 @@ class Collector:
             self._keep(one, sorted([*standing, *kept], key=lambda held: held.at))
 
 
-def _small(message: Any, over: bool) -> Any:
-    """A picture in the network's size; None where it cannot be read."""
+def _level(message: Any, mount: Mount, lens: Any) -> Any:
+    """A level picture; None where it cannot be made."""
     from brain_training.recordings.views import picture_of      # torch, which the rules do without
     from brain_wire.messages import make
 
     try:
-        picture = picture_of(message, Path("the robot"), PICTURES, over)
+        picture = picture_of(message, Path("the robot"), PICTURES, mount, lens)
     except ValueError:
         return None
     rows, columns, _ = picture.shape

@@ -59,7 +59,7 @@ def _one(recording: Recording, robot: str, into: ClipFolder, rules: Sequence[Rul
         clips[chosen.rule] = clips.get(chosen.rule, 0) + 1
 
     chooser = Chooser(rules, most, stream("incremental random", 0, stable_hash(recording.name)))
-    collector = Collector(chooser, threshold, keep, teacher, recording.mount.over)
+    collector = Collector(chooser, threshold, keep, teacher, recording.mount)
     with opened(recording.path) as bag:
         topics = {topic: (kind,) for topic, kind in collector.topics.items() if bag.topic(topic) is not None}
         for topic in (PICTURES, LENS):

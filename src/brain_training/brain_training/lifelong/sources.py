@@ -74,7 +74,7 @@ class Recorded(NamedTuple):
             for heard in bag.messages({recording.pictures: IMAGES}):
                 if len(numbers) < most and (taken is None or abs(heard.stamp - taken) >= self.every * 1e9):
                     taken = heard.stamp
-                    picture = picture_of(heard.message, recording.path, recording.pictures, recording.mount.over)
+                    picture = picture_of(heard.message, recording.path, recording.pictures, recording.mount)
                     numbers.append(looked(picture[None])[0])
         return np.stack(numbers) if numbers else np.zeros((0, len(NAMES)))
 

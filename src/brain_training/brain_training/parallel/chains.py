@@ -7,11 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from brain_regions.membranes import MICRO_STEP
 from brain_regions.motor import network as motor
 from brain_training.definitions.motor import Answer
 from brain_regions.neurons import LIFState, li_weights, lif_run
-from brain_regions.vision.network import COLUMNS, LAYERS_READ, NEURON, OUTPUTS, Layer, sizes
+from brain_regions.vision.network import COLUMNS, LAYERS_READ, MICRO_STEP, NEURON, OUTPUTS, Layer, sizes
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost
 
@@ -58,7 +57,8 @@ class VisionChain(Chain):
                 x = network._charges(k, values[f"{network.layers[k - 1].name}.{frame}"])
             else:
                 image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
-                x = network._charge(k, image).expand(micro.steps, -1, -1, -1, -1)
+                x = network._charge(k, image)[None]
+            x = x.expand(micro.steps, -1, -1, -1, -1)
             if v is None:
                 v = torch.zeros_like(x[0]).contiguous(memory_format=torch.channels_last)
             # no gradient passes from picture to picture, as in the task's loss
@@ -71,7 +71,7 @@ class VisionChain(Chain):
         u = torch.zeros(len(micro.batch[0]), OUTPUTS, COLUMNS, device=micro.batch[0].device)
         for frame, name in enumerate(_each("u", frames)):
             trains = [values[f"{self.network.layers[k].name}.{frame}"] for k in LAYERS_READ]
-            found[name] = u = self.network._read(trains, u.detach())
+            found[name] = u = self.network._read(trains, u.detach(), micro.steps)
         return found
 
     def lost(self, values: Values, micro: Micro) -> Lost:

@@ -3,13 +3,14 @@
 
 A folder may hold ``recordings.json``, all of whose keys may be left out::
 
-    {"pictures": "camera/image_raw", "camera_x": 0.15, "camera_yaw": 0.0, "camera_roll": 0.0,
+    {"pictures": "camera/image_raw", "camera_x": 0.15, "camera_y": 0.0, "camera_height": 0.35, "camera_yaw": 0.0,
+     "camera_pitch": 0.0, "camera_roll": 0.0,
      "splits": {"train": ["monday-1"], "val": ["monday-2"], "test": ["tuesday-1"]}}
 
 A recording that is not listed belongs where its name's hash puts it: of 10 about 8 to train, 1 to val, 1 to test. One
 of the simulated robot, which has ``sim/world``, belongs where its room does: to train, or by its hash to val or test.
-Of a camera that hangs upside down, as ``camera_roll`` (about 3.14) or the recording's ``tf_static`` says, pictures are
-turned.
+How the camera is mounted the recording's ``tf_static`` says, where it has the camera's frame, else the list. Pictures
+are levelled by that.
 """
 from __future__ import annotations
 
@@ -20,16 +21,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
+from brain_regions.vision.levelling import level_mount
 from brain_runtime.contract.frames import FLOORS, FrameError, Frames
+from brain_runtime.contract.optics import Mount
 from brain_sim.room import stable_hash
 from brain_training.recordings.bags import COMPRESSED, FILES, Bag, RecordingError, bag_files, file_of, opened
-from brain_training.recordings.views import Mount
 
 LIST = "recordings.json"
 SPLITS = ("train", "val", "test")
 PICTURES = "camera/image_raw"
 IMAGES = ("sensor_msgs/msg/Image", COMPRESSED)
-TILTED = math.radians(25.0)     # of a camera's roll, that pictures are taken with
+USUAL = Mount(x=0.15, height=0.35)      # of the simulated robot's camera
+MOUNTED = {f"camera_{name}": value for name, value in vars(USUAL).items()}
 SELF = "self"
 """Labels that a recording's own looks make: :mod:`.own_labels`."""
 OUTCOMES = "outcomes"
@@ -106,19 +109,20 @@ def _listed(folder: Path, names: set[str] | None) -> _Listed:
     """Reads ``recordings.json``; ``names``: of the recordings that are there, None: of one recording only."""
     file = folder / LIST
     if not file.exists():
-        return _Listed({}, PICTURES, Mount())
+        return _Listed({}, PICTURES, USUAL)
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(told, dict):
             raise ValueError("it must hold an object")
-        unknown = told.keys() - {"pictures", "camera_x", "camera_yaw", "camera_roll", "splits"}
+        unknown = told.keys() - {"pictures", "splits", *MOUNTED}
         if unknown:
             raise ValueError(f"unknown key {sorted(unknown)[0]!r}")
-        x, yaw, roll = (float(told.get(key, usual)) for key, usual in (
-            ("camera_x", Mount().ahead), ("camera_yaw", 0.0), ("camera_roll", 0.0)))
-        if not all(map(math.isfinite, (x, yaw, roll))):
-            raise ValueError("camera_x, camera_yaw and camera_roll must be numbers")
-        mount = Mount(x, yaw, _is_over(roll))
+        numbers = [float(told.get(key, usual)) for key, usual in MOUNTED.items()]
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"{', '.join(MOUNTED)} must be numbers")
+        mount = Mount(*numbers)
+        if not 0.0 < mount.height <= 5.0:
+            raise ValueError("camera_height must be above 0 and at most 5 (m)")
         splits: dict[str, str] = {}
         for split, members in told.get("splits", {}).items():
             if split not in SPLITS or not isinstance(members, list):
@@ -142,11 +146,7 @@ def _recording(path: Path, listed: _Listed) -> Recording:
         for heard in bag.messages({listed.pictures: IMAGES}):
             digest = hashlib.sha256(repr(heard.message.header.stamp).encode() + bytes(heard.message.data)
                                     ).hexdigest()[:16]
-            if (roll := _roll(bag, heard.message.header.frame_id)) is not None:
-                try:
-                    mount = mount._replace(over=mount.over or _is_over(roll))
-                except ValueError as error:
-                    raise RecordingError(f"{path}: by its tf_static {error}; take it out of the folder") from error
+            mount = _mount(bag, listed.pictures, heard.message.header.frame_id) or mount
             break
         if not digest:
             raise RecordingError(f"{path} has no picture in {listed.pictures}; take it out of the folder")
@@ -158,8 +158,13 @@ def _recording(path: Path, listed: _Listed) -> Recording:
     return Recording(name, path, split, digest, listed.pictures, mount)
 
 
-def _roll(bag: Bag, frame: str) -> float | None:
-    """Roll (rad) of the camera of a frame by the bag's fixed frames; None where they do not tell it."""
+def _mount(bag: Bag, pictures: str, frame: str) -> Mount | None:
+    """Mounting of the camera of a frame by the bag's fixed frames, or by who levelled its pictures; None: not told."""
+    if (lens := bag.lens_of(pictures)) is not None:
+        for heard in bag.messages({lens: ("sensor_msgs/msg/CameraInfo",)}):
+            if (found := level_mount(heard.message)) is not None:
+                return found
+            break
     if bag.topic("tf_static") is None:
         return None
     known = Frames()
@@ -168,17 +173,9 @@ def _roll(bag: Bag, frame: str) -> float | None:
             known.take(heard.message)
     for base in FLOORS:
         with suppress(FrameError):
-            return known.mount(frame, base).roll
+            found = known.mount(frame, base)
+            return found if found.height > 0.01 else None
     return None
-
-
-def _is_over(roll: float) -> bool:
-    """Tells whether a camera of this roll (rad) hangs upside down. Raises ValueError where it stands on its side."""
-    away = abs(math.remainder(roll, 2 * math.pi))
-    if TILTED < away < math.pi - TILTED:
-        raise ValueError(f"the camera is rolled by {math.degrees(roll):.0f} degrees, and vision learns from pictures "
-                         f"that stand upright or upside down")
-    return away > math.pi / 2
 
 
 def room_of(path: Path) -> str | None:

@@ -17,9 +17,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from brain_runtime.contract.optics import Mount
 from brain_sim.things import COLORS, SHAPES
 from brain_training.recordings.outcomes import Outcome, decided
-from brain_training.recordings.views import Mount, View, seen_from
+from brain_training.recordings.views import View, seen_from
 
 TOGETHER = 0.45         # m; looks nearer to each other are at one thing
 NEAR = 4.0              # m, beyond which a look says too little about where a thing is
@@ -125,13 +126,12 @@ class OwnLabels:
         thing.add(x, y, float(seen.width * seen.distance), (seen.color - 1, seen.shape - 1),
                   float(seen.confidence / seen.distance))
 
-    def views(self, stamp: int, mount: Mount, focal: float) -> list[View] | None:
+    def views(self, stamp: int, mount: Mount) -> list[View] | None:
         """Objects in the picture of a stamp; None where vision or odometry told nothing of it.
 
         Args:
             stamp: of the picture (ns).
             mount: of its camera.
-            focal: of a picture of the network's width (px).
         """
         pose, message = self._odometry.at(stamp), self._told.get(stamp)
         if pose is None or message is None:
@@ -152,10 +152,10 @@ class OwnLabels:
                 left.pop(near, None)
             elif seen.color and seen.shape:
                 sure = seen.confidence >= self._alone
-            found.append(seen_from(mount, focal, *kind, seen.bearing, seen.distance, seen.width, sure))
+            found.append(seen_from(mount, *kind, seen.bearing, seen.distance, seen.width, sure))
         found.sort(key=lambda view: view.distance)
         for number, (bearing, away) in left.items():    # behind the others: what was told is not put in doubt
-            found.append(seen_from(mount, focal, *self.things[number].kind, bearing, away,
+            found.append(seen_from(mount, *self.things[number].kind, bearing, away,
                                    self.things[number].size / away, False))
         return found
 

@@ -20,7 +20,7 @@ from brain_training.recordings.bags import Bag, RecordingError, opened
 from brain_training.recordings.library import IMAGES, LIST, OUTCOMES, SELF, Recording
 from brain_training.recordings.outcomes import outcomes
 from brain_training.recordings.own_labels import Odometry, OwnLabels
-from brain_training.recordings.views import View, focal_of, picture_of, views
+from brain_training.recordings.views import View, picture_of, views
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ class Frame(NamedTuple):
     begins: bool
 
 
-Label = Callable[[int, float], "list[View] | None"]
-"""What a picture shows, of (stamp in ns, focal length in px)."""
+Label = Callable[[int], "list[View] | None"]
+"""What a picture shows, of its stamp (ns)."""
 
 
 def frames(recording: Recording, source: str) -> Iterator[Frame]:
@@ -89,16 +89,16 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
                 last = heard
                 if taken is not None and stamp - taken < EVERY:
                     continue
-                image = picture_of(heard.message, recording.path, recording.pictures, recording.mount.over)
+                try:
+                    image = picture_of(heard.message, recording.path, recording.pictures, recording.mount, info)
+                except LensError as error:
+                    raise RecordingError(f"{recording.path}: {info_topic} is refused: {error}; take the recording out "
+                                         f"of the folder, or record it with a right calibration") from error
                 pose = poses.at(stamp) if poses is not None else None
                 if pose is not None and watch.take(image, pose, stamp / 1e9) == MIRRORED:
                     raise RecordingError(f"{recording.path}: {MIRRORED} Where the camera hangs upside down, say so: "
                                          f"\"camera_roll\": 3.14 in {LIST}")
-                try:
-                    seen = label(stamp, focal_of(info))
-                except LensError as error:
-                    raise RecordingError(f"{recording.path}: {info_topic} is refused: {error}; take the recording out "
-                                         f"of the folder, or record it with a right calibration") from error
+                seen = label(stamp)
                 if is_gray(image):      # what color a thing has cannot be learned from it
                     gray, seen = gray + 1, seen and [view._replace(sure=False) for view in seen]
                 labelled, shown = labelled + (seen is not None), shown + 1
@@ -116,9 +116,9 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
 def _told(bag: Bag, recording: Recording, topic: str) -> Label:
     found = _objects(bag, recording, topic)
 
-    def label(stamp: int, focal: float) -> list[View] | None:
+    def label(stamp: int) -> list[View] | None:
         message = found.get(stamp)
-        return None if message is None else views(message, recording.mount, focal)
+        return None if message is None else views(message, recording.mount)
     return label
 
 
@@ -148,7 +148,7 @@ def _own(bag: Bag, recording: Recording, poses: Odometry | None, by_outcomes: bo
             raise RecordingError(f"{recording.path}: no goal with a color and a shape was reached in it, or ended at "
                                  f"something else; labels from {OUTCOMES} need {STATUS} and {LANGUAGE} of such goals")
     own = OwnLabels(_objects(bag, recording, VISION), poses, ended)
-    return lambda stamp, focal: own.views(stamp, recording.mount, focal)
+    return lambda stamp: own.views(stamp, recording.mount)
 
 
 def _objects(bag: Bag, recording: Recording, topic: str) -> dict[int, Any]:

@@ -14,7 +14,7 @@ from brain_training.recordings import Bags
 from brain_training.recordings.bags import RecordingError
 from brain_training.recordings.library import LIST, SPLITS, Recording, find
 from brain_training.recordings.reading import clips, of_split
-from brain_training.recordings.views import asked, labels
+from brain_training.recordings.views import asked, labels, shown
 from brain_training.task import stream
 from brain_training.vision_data import Clips, Labels, Progress, Recipe, Studio, Way
 
@@ -58,7 +58,8 @@ class Recorded(Recipe):
         chosen, found = of_split(self.found(), "val" if purpose == "threshold" else "test"), []
         for number, recording in enumerate(chosen):
             cut = clips(recording, self.source, length, MOST_WAYS, _draws("ways", 0, recording), apart=length)
-            found += [Way(c.images, [None if seen is None else asked(seen) for seen in c.seen]) for c in cut]
+            found += [Way(c.images, [None if seen is None else asked(seen, image) for seen, image in zip(
+                c.seen, c.images)], (), recording.mount.height) for c in cut]
             progress(number + 1, len(chosen))
         if not found:
             names = ", ".join(str(recording.path) for recording in chosen)
@@ -100,9 +101,10 @@ class Pool:
     def __init__(self, recipe: Recorded, seed: int) -> None:
         self.first_seed = seed * 10_000
         self._recipe, self._seed = recipe, seed
-        self._count = recipe.rooms * recipe.clips_per_room
+        self._count = recipe.rooms * recipe.clips_per_room + recipe.scenes
         self._simulated = self._count - max(1, round(recipe.share * self._count))
-        self._studio = Studio(recipe.rooms, recipe.clips_per_room, recipe.frames, first_seed=self.first_seed)
+        self._studio = Studio(recipe.rooms, recipe.clips_per_room, recipe.frames, scenes=recipe.scenes,
+                              first_seed=self.first_seed, mounted=True)
         self._pool: Clips | None = None
         self._order = np.zeros(0, int)
 
@@ -164,7 +166,8 @@ def cut(chosen: Sequence[Recording], source: str, length: int, each: int, seed: 
     for number, recording in enumerate(chosen):
         for clip in clips(recording, source, length, each, _draws("clips", seed, recording)):
             images.append(clip.images)
-            columns = [labels(seen) for seen in clip.seen]
+            columns = [labels(seen, recording.mount.height, shown(image))
+                       for seen, image in zip(clip.seen, clip.images)]
             told.append(Labels(*(np.stack(parts) for parts in zip(*columns))))
         progress(number + 1, len(chosen))
     if not images:
