@@ -25,7 +25,8 @@ def read(message: Any) -> list[Found] | None:
     """The objects of an answer, the surest first; None for one that cannot be used.
 
     Args:
-        message: DetectedObjects, from anybody: bearings and distances as the camera has them, distances in its heights above the floor.
+        message: DetectedObjects, from anybody: bearings and distances as the camera has them, these in its heights
+            above the floor.
     """
     if len(message.objects) > 32 or not all(map(sights.sound, message.objects)):
         return None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects hard clips from the messages of one robot as they go by, from a brain that runs or from a recording.
 
-The last seconds are held, pictures levelled as the network takes them: a clip may begin before what made it hard. Of the
-standing messages (how the goal stands, the camera's lens, the room of a simulated robot) the newest goes into each clip.
+The last seconds are held, pictures levelled as the network takes them: a clip may begin before what made it hard.
+Of the standing messages (how the goal stands, the camera's lens, the room of a simulated robot) the newest goes into
+each clip.
 """
 from __future__ import annotations
 
