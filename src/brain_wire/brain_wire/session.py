@@ -6,13 +6,15 @@ as well as ours. A client outlives its router and is back within about half a se
 
 The regions of a brain are peers, as rmw_zenoh's nodes are, where that router is on their machine and nothing is
 secured: they find each other by it, and what they say goes straight from one to the other, which the router's death
-does not hold up. All others are clients, so what is linked with each other stays a brain and not a network.
+does not hold up; a link that breaks is made again (:mod:`.relinking`). All others are clients, so what is linked with
+each other stays a brain and not a network.
 
 In a secured brain ``BRAIN_SECURITY`` names the folder with everybody's credentials, or the one file to use.
 """
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import json
 import logging
@@ -33,6 +35,7 @@ from brain_wire.credentials import (OPERATOR, SECURITY_VARIABLE, Credentials, Se
 from brain_wire.connect_errors import why_not
 from brain_wire.endpoints import on_this_machine, open_to_a_network
 from brain_wire.owner import owned_thread
+from brain_wire.relinking import Relinking
 from brain_wire.wakeup import Flag
 
 DEFAULT_ROUTER = "tcp/localhost:7447"
@@ -44,6 +47,8 @@ LINKS_VARIABLE = "BRAIN_LINKS"
 LINKS = ("peers", "router")     # what it may say: how the regions of a brain are linked
 
 LEASE = 2000            # ms of silence after which the router takes a process for gone; rmw_zenoh waits 60 s
+PEER_LEASE = 10000      # ms; peers are on this machine, where the end of a process is told at once
+OPENING = 60000         # ms that a link between peers may take to be made, as rmw_zenoh has it
 RETRY = 200             # ms between attempts to reach a router
 CLOSING = 1.0           # s that a receiving thread gets to end
 CHECK_EVERY = 1.0       # s between looks for a router, as rmw_zenoh has it
@@ -81,6 +86,9 @@ def peer_settings() -> dict[str, Any]:
         "mode": "peer",
         "listen/endpoints": ["tcp/127.0.0.1:0"],
         "connect/exit_on_failure": True,    # or it would be open without a router, and nobody would tell
+        "transport/link/tx/lease": PEER_LEASE,
+        "transport/unicast/open_timeout": OPENING,
+        "transport/unicast/accept_timeout": OPENING,
         "scouting/gossip/enabled": True,
         "scouting/gossip/target": {"router": ["router", "peer"], "peer": ["router"]},
         "scouting/gossip/autoconnect": {"router": [], "peer": ["router", "peer"]},
@@ -232,6 +240,7 @@ class Session:
         self.credentials = credentials
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
+        self._ended = threading.Event()
         _open.add(self)
 
     def run(self, target: Callable[[], None], name: str) -> threading.Thread:
@@ -240,6 +249,10 @@ class Session:
         self._threads.append(thread)
         thread.start()
         return thread
+
+    def watch_links(self) -> None:
+        """Starts to make links with other peers again that are away: see :mod:`brain_wire.relinking`."""
+        self.run(functools.partial(Relinking(self.zenoh).run, self._ended), "zenoh-links")
 
     def next_number(self) -> int:
         """Number for the next node, publisher or subscription."""
@@ -266,6 +279,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the session and all threads that receive in it. May be called twice."""
+        self._ended.set()
         if not self.zenoh.is_closed():
             self.zenoh.close()
         for thread in self._threads:
@@ -320,6 +334,8 @@ def open_session(router: str | None = None, *, identity: str = OPERATOR, patienc
         try:
             opened = shared_memory.open_zenoh(config)
             session = Session(opened, endpoint, credentials, shared_memory.Pool(config))
+            if json.loads(config.get_json("mode")) == "peer" and direct:
+                session.watch_links()
             return _with_router(session, attempts, stop)
         except zenoh.ZError as error:
             reason = _short(error)

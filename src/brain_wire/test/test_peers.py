@@ -10,6 +10,7 @@ from brain_wire import messages
 from brain_wire import Node, SessionProblem, names, open_session
 from brain_wire.attachment import pack, unpack
 from brain_wire.qos import FEATURE, LATCHED
+from brain_wire.relinking import shut
 from brain_wire.router import Router, free_port
 from brain_wire.session import session_config
 
@@ -163,6 +164,27 @@ def test_regions_hear_each_other_straight_and_after_the_router_has_died_too():
                 with open_session(endpoint, patience=PATIENCE, direct=True) as late, \
                         Node(late, "late", domain=61) as newcomer:
                     assert heard("to a newcomer", newcomer.subscription("said", STRING, FEATURE))
+
+
+def test_a_link_that_broke_is_made_again():
+    """Zenoh itself does not, and a router hands nothing on between peers."""
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
+    with Router([endpoint]), open_session(endpoint, patience=PATIENCE, direct=True) as one, \
+            open_session(endpoint, patience=PATIENCE, direct=True) as other:
+        with Node(one, "one", domain=61) as says, Node(other, "other", domain=61) as hears:
+            publisher, ear = says.publisher("said", STRING, FEATURE), hears.subscription("said", STRING, FEATURE)
+
+            def heard(text):
+                publisher.publish(messages.make(STRING, data=text))
+                return any(messages.decode(a.data, STRING).data == text for a in ear.wait(0.1))
+            for text in ("at first", "again"):
+                assert until(lambda: heard(text))
+                (link,) = [link for link in one.zenoh.info.links() if str(link.zid) == other.zid]
+                assert shut(str(link.src))
+                assert until(lambda: str(link.src) not in [str(each.src) for each in one.zenoh.info.links()])
+            assert until(lambda: heard("and again"))
+            routers = one.zenoh.info.routers_zid()
+            assert len(routers) == 1 and routers == other.zenoh.info.routers_zid()
 
 
 LOOPBACK = "tcp/localhost:7447"
