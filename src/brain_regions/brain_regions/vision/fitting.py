@@ -15,7 +15,7 @@ from brain_runtime.contract.optics import Levelled, Mount, OpticsError
 
 WIDEST = math.radians(60.0)     # to a side, of the view
 ASIDE = math.radians(85.0)      # to a side, as far as it is looked what a camera sees
-FINE = 9                        # decimals of a tangent, which rounding alone changes
+CLOSE, FINE = 1e-12, 9          # of a tangent: how near an edge is found, and decimals that rounding alone changes
 
 
 class Sight(NamedTuple):
@@ -50,7 +50,7 @@ def sight(lens: Lens, pitch: float = 0.0, roll: float = 0.0) -> Sight:
         OpticsError: it sees nothing ahead.
     """
     mount = Mount(pitch=pitch, roll=roll)
-    right, left = (_edge(lens, mount, side) for side in (-1, 1))
+    right, left = _edges(lens, mount)
     reach = round(min(max(math.tan(left), -math.tan(right)), math.tan(WIDEST)), FINE)
     focal = WIDTH / 2 / reach
     columns, rows = (WIDTH / 2 - np.arange(WIDTH) - 0.5) / focal, (HEIGHT / 2 - np.arange(HEIGHT) - 0.5) / focal
@@ -59,20 +59,25 @@ def sight(lens: Lens, pitch: float = 0.0, roll: float = 0.0) -> Sight:
     return Sight(Levelled(lens, mount, view), focal, max(right, -most), min(left, most))
 
 
-def _edge(lens: Lens, mount: Mount, side: int) -> float:
-    """Direction (rad) up to which a camera sees to a side, at the height where its axis points."""
-    up = math.tan(-mount.pitch)
+def _edges(lens: Lens, mount: Mount) -> tuple[float, float]:
+    """Directions (rad, right and left) up to which a camera sees, at the height to which the picture's middle shows."""
+    ahead, aside, up = mount.turned() @ (1.0, (lens.column - lens.columns / 2) / lens.focal,
+                                         (lens.row - lens.rows / 2) / (lens.focal * lens.tall))
 
     def sees(tangent: float) -> bool:
-        return bool(optics.seen(lens, mount, np.array([1.0, side * tangent, up]))[1])
+        return bool(optics.seen(lens, mount, np.array([ahead, ahead * tangent, up]))[1])
 
-    inside, outside = 0.0, math.tan(ASIDE)
-    if not sees(inside):
-        raise OpticsError("the camera sees nothing straight ahead: its middle by camera_info is not in the picture")
-    while outside - inside > 1e-12:
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if sees(middle) else (inside, middle)
-    return side * math.atan(inside)
+    if ahead <= 0.0 or not sees(aside / ahead):
+        raise OpticsError(f"the camera looks nowhere near ahead: its pitch of {math.degrees(mount.pitch):.0f} degrees "
+                          f"is wrong, or its lens")
+    found = []
+    for outside in (-math.tan(ASIDE), math.tan(ASIDE)):
+        inside = aside / ahead
+        while abs(outside - inside) > CLOSE:
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if sees(middle) else (inside, middle)
+        found.append(math.atan(inside))
+    return found[0], found[1]
 
 
 def fitted(picture: np.ndarray, lens: Lens | None = None, mount: Mount = Mount()) -> np.ndarray:

@@ -208,10 +208,11 @@ class Vision(Trained, Lesionable, Framed):
         if pose is not None:
             self._past.put(self._odometry.stamp, pose)
             then = self._past.at(time_seconds(message.header.stamp))
-        # how far things moved tells something only where it is known when
-        if why := self._watch.take(picture, then or pose, inbox.now, then and lens.focal / lens.columns):
-            return self._complain(f"camera/image_raw is refused: {why}")
         mount, doubt = self._camera_mount.of(self.parameters, message.header.frame_id, self.parameters.base_frame)
+        upright = np.rot90(picture, -round(mount.roll / (math.pi / 2)))
+        # how far things moved tells something only where it is known when
+        if why := self._watch.take(upright, then or pose, inbox.now, then and lens.focal / upright.shape[1]):
+            return self._complain(f"camera/image_raw is refused: {why}")
         try:
             sight = self._sight(lens, mount.pitch, mount.roll)
         except OpticsError as wrong:

@@ -89,11 +89,12 @@ class CameraMount:
         # what a profile leaves at its default it does not say, unless it says how high the camera is
         wrong = [name for name, by in off.items() if by > APART[name in ANGLES] and (
             parameters.camera_height > 0 or getattr(told, name) != getattr(USUAL, name))]
+        are = {name: round(getattr(found, name), 4) + 0.0 for name in wrong}    # and no -0
         contradiction = wrong and (
             f"frame {frame!r} of the camera and the profile contradict each other, and the frame is believed: "
-            + ", ".join(f"camera_{name} is {getattr(found, name):.2f} and not {getattr(told, name):.2f}"
+            + ", ".join(f"camera_{name} is {are[name]:.2f} and not {getattr(told, name):.2f}"
                         for name in wrong)
-            + "; in the profile, shared: {" + ", ".join(f"camera_{name}: {getattr(found, name):.4f}" for name in wrong)
+            + "; in the profile, shared: {" + ", ".join(f"camera_{name}: {are[name]:.4f}" for name in wrong)
             + "}, or correct the URDF")
         return Mounted(found, contradiction or self._frames.broken)
 
