@@ -14,6 +14,7 @@ from brain_regions.vision import Vision
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount
 from brain_runtime.hosts.local import LocalHost
+from brain_sim.description import transform
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
@@ -146,6 +147,32 @@ def test_a_frame_is_where_the_object_is():
         assert sum(frame[::2]) / 2 == pytest.approx(column, abs=0.5)
         assert sum(frame[1::2]) / 2 == pytest.approx(32.0 + 48 * (0.35 - 2.0 * math.tan(0.05)) / along)
     assert picture.frame_of(detected(distance=math.nan), eye) is None
+
+
+def test_a_frame_is_drawn_where_a_leaning_camera_shows_the_object():
+    ball = detected(bearing=0.2, distance=2.0, width=0.2)
+    level, down = (picture.frame_of(ball, picture.Eye(Mount(0.15, pitch=pitch), LENS)) for pitch in (0.0, 0.2))
+    assert sum(down[1::2]) / 2 == pytest.approx(sum(level[1::2]) / 2 - 48 * math.tan(0.2), abs=1.5)     # higher up
+    left, top, right, bottom = picture.frame_of(ball, picture.Eye(Mount(0.15, roll=math.pi), LENS))
+    assert (96 - right, 64 - bottom, 96 - left, 64 - top) == pytest.approx(level)
+    assert picture.frame_of(detected(bearing=0.0), picture.Eye(Mount(pitch=1.5), LENS)) is None
+
+
+def test_a_frame_is_drawn_by_the_mounting_that_frames_tell():
+    class Vision(Introspection):
+        def _eye(self, *about):
+            self.eye = super()._eye(*about)
+            return self.eye
+
+    host = LocalHost({"introspection": Vision("introspection")})
+    host.listen("inside/image", lambda message: None)
+    host.publish("tf_static", make("tf2_msgs/msg/TFMessage", transforms=[transform(
+        "base_link", "eye", (0.2, 0.1, 0.5), (0.0, 0.1, 0.3), time_message(1.0))]))
+    shown = image(90, 1.0)
+    shown.header.frame_id = "eye"
+    host.publish("camera/image_raw", shown)
+    host.advance(1.0)
+    assert vars(host.regions["introspection"].eye.mount) == pytest.approx(vars(Mount(0.2, 0.1, 0.5, 0.3, 0.1)))
 
 
 def test_markers_are_where_and_what_is_remembered():

@@ -19,6 +19,7 @@ ROUNDED = 1e-6                          # m and rad by which they do where they 
 LOWEST = 0.01                           # m above the floor
 LONGEST = 150                           # characters of a frame's name, which is told to people
 ANGLES = "yaw", "pitch", "roll"
+HALF = 3.1416                           # rad: half a turn, as people write it
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class CameraParameters:
 
     camera_x: float = parameter(USUAL.x, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
     camera_y: float = parameter(0.0, "how far to the left of base_link the camera is", unit="m", low=-5.0, high=5.0)
-    camera_height: float = parameter(-1.0, f"how high above the floor the camera is; below 0: {USUAL.height:g}, which "
-                                     "nobody has measured", unit="m", low=-1.0, high=5.0)
-    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
+    camera_height: float = parameter(-1.0, "how high above the floor the camera is; below 0: nobody knows, and "
+                                     f"{USUAL.height:g} is taken", unit="m", low=-1.0, high=5.0)
+    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-HALF, high=HALF)
     camera_pitch: float = parameter(0.0, "how far down the camera looks", unit="rad", low=-1.2, high=1.2)
-    camera_roll: float = parameter(0.0, "how far the camera's right side hangs down", unit="rad", low=-math.pi,
-                                   high=math.pi)
+    camera_roll: float = parameter(0.0, "how far the camera's right side hangs down; 3.1416: it hangs upside down",
+                                   unit="rad", low=-HALF, high=HALF)
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
                                      unit="rad", low=0.2, high=2.8)
     rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
