@@ -78,9 +78,9 @@ class RayCamera:
             u = -(np.arange(width) + 0.5 - width / 2) / self.focal
             v = -(np.arange(height) + 0.5 - height / 2) / self.focal
             left, up = np.meshgrid(u, v)
-            directions = np.stack([np.ones_like(left), left, up], axis=-1)
-            if mount.pitch or mount.roll:
-                directions = directions @ mount.turned().T
+            (c, s), (k, r) = ((np.cos(angle), np.sin(angle)) for angle in (mount.pitch, mount.roll))
+            left, up = k * left - r * up, r * left + k * up
+            directions = np.stack([c + s * up, left, c * up - s], axis=-1)
         self._rays = directions.reshape(-1, 3) / np.linalg.norm(directions.reshape(-1, 3), axis=1, keepdims=True)
 
         def numeric(name):
@@ -127,13 +127,15 @@ class RayCamera:
         return self._picture(np.array([*self._eye(x, y, yaw), self.mount.height]), yaw + self.mount.yaw, rng)
 
     def _eye(self, x: float, y: float, yaw: float) -> tuple[float, float]:
-        """Place of the camera above the floor."""
-        m, c, s = self.mount, np.cos(yaw), np.sin(yaw)
-        return (x + m.x * c - m.y * s, y + m.x * s + m.y * c) if m.y else (x + m.x * c, y + m.x * s)
+        """Place of the camera (m) with base_link at (x, y) and heading `yaw`."""
+        c, s = np.cos(yaw), np.sin(yaw)
+        return x + self.mount.x * c - self.mount.y * s, y + self.mount.x * s + self.mount.y * c
 
     def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None,
                     rng: np.random.Generator | None = None) -> np.ndarray:
         """Picture uint8[height, width, 3] from any point `eye` (meters) inside the room, looking along `yaw`.
+
+        Pitch and roll are those of the mount.
 
         base: (x, y, yaw) of the robot, shown only by a camera made with chase=True. rng: as in render.
         """

@@ -15,7 +15,7 @@ import numpy as np
 
 from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, SLOTS, WIDTH, directions
 from brain_runtime.contract.images import Lens
-from brain_runtime.contract.optics import Levelled, Mount
+from brain_runtime.contract.optics import Levelled, Mount, seen
 from brain_sim import raycast, robot, scenery, textures
 from brain_sim.camera import MOUNT, RayCamera, SeenObject
 from brain_sim.mjcf import room_xml
@@ -128,9 +128,7 @@ class Eye(NamedTuple):
     @classmethod
     def of(cls, lens: Lens, mount: Mount) -> Eye:
         """Computes where it sees."""
-        at = lens.project(directions() @ mount.turned())
-        with np.errstate(invalid="ignore"):
-            return cls(mount, lens, ((at >= 0) & (at < (lens.columns, lens.rows))).all(-1))
+        return cls(mount, lens, seen(lens, mount, directions())[1])
 
     @classmethod
     def drawn(cls, rng: np.random.Generator) -> Eye:

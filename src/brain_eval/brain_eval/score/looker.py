@@ -14,7 +14,7 @@ from typing import Any, Mapping, NamedTuple
 import numpy as np
 
 from brain_regions import weight_files
-from brain_regions.vision.network import WIDTH
+from brain_regions.vision.network import RESOLUTION
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount
 from brain_runtime.contract.region import Region
@@ -172,7 +172,7 @@ def visions(weights: str = "", only: Mapping[str, Any] | None = None) -> dict[st
 
 def scale(lens: Lens) -> float:
     """Pixels of the network's picture to one of the camera's, along a row."""
-    return lens.across(WIDTH) / lens.focal
+    return 1.0 / (RESOLUTION * lens.focal)
 
 
 def message_of(picture: np.ndarray, stamp: float) -> Any:

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
-from brain_regions.vision.network import HEIGHT, WIDTH, directions
+import numpy as np
+
+from brain_regions.vision.network import HEIGHT, RESOLUTION, WIDTH, directions
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Levelled, Mount
 
 
-@functools.lru_cache(maxsize=8)
-def levelled(lens: Lens, mount: Mount) -> Levelled:
-    """Makes the map from a camera's pictures to level ones, uint8 [HEIGHT, WIDTH, 3], once for a lens and a mounting.
+class Sight(NamedTuple):
+    """A camera's pictures as the network looks at them.
+
+    Attributes:
+        level: makes them, uint8 [HEIGHT, WIDTH, 3].
+        right, left: directions of the edges of what they show (rad, positive to the left, from the camera's yaw).
+    """
+
+    level: Levelled
+    right: float
+    left: float
+
+
+@functools.lru_cache(maxsize=16)
+def sight(lens: Lens, pitch: float = 0.0, roll: float = 0.0) -> Sight:
+    """Finds how the network looks through a camera.
+
+    Args:
+        lens: of the camera.
+        pitch, roll: rad, of its mounting.
 
     Raises:
         OpticsError: the camera sees nothing of what a level picture shows.
     """
-    return Levelled(lens, mount, directions())
+    level = Levelled(lens, Mount(pitch=pitch, roll=roll), directions())
+    (columns,) = np.nonzero(level.seen.any(0))
+    return Sight(level, (WIDTH / 2 - 1 - int(columns[-1])) * RESOLUTION, (WIDTH / 2 - int(columns[0])) * RESOLUTION)
 
 
 LEVEL = "level"

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Callable
 
 from brain_regions.vision import weights
-from brain_regions.vision.levelling import levelled
+from brain_regions.vision.levelling import sight
 from brain_runtime.contract import images
-from brain_runtime.contract.optics import Mount
 from brain_runtime.interfaces import GoalStatus
 from brain_training.lifelong.choosing import AGREED, Choosing
 from brain_training.lifelong.learning import exported
@@ -29,7 +28,6 @@ PARAMETER = "weights"
 FOLDER = "robot"        # of the weight files, in the library
 ANSWER = 5.0            # s that the region gets
 CHECK = 5               # looks from one at the region's weights to the next
-USUAL = Mount(x=0.15, height=0.35)      # as which a camera is taken, with a view of 90 degrees
 PURSUED = (GoalStatus.STATE_SEARCHING, GoalStatus.STATE_APPROACHING, GoalStatus.STATE_WAITING)
 
 
@@ -105,7 +103,7 @@ class Following:
             return
         try:
             picture = images.rgb(message)
-            picture = levelled(images.lens(None, (picture.shape[1], picture.shape[0]), math.pi / 2), USUAL)(picture)
+            picture = sight(images.lens(None, (picture.shape[1], picture.shape[0]), math.pi / 2)).level(picture)
         except ValueError as problem:
             self._once(f"a picture cannot be used: {problem}")
             return

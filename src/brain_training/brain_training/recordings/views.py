@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_observe.pictures import unpacked
-from brain_regions.vision.levelling import level_mount, levelled
+from brain_regions.vision.levelling import level_mount, sight
 from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, SLOTS, WIDTH
 from brain_runtime.contract import images
 from brain_runtime.contract.optics import Mount, OpticsError
@@ -60,7 +60,7 @@ def picture_of(message: Any, path: Path, topic: str, mount: Mount, info: Any = N
         if picture.shape == (HEIGHT, WIDTH, 3) and level_mount(info) is not None:
             return picture
         lens = images.lens(info, (picture.shape[1], picture.shape[0]), math.pi / 2)
-        return levelled(lens, mount)(picture)
+        return sight(lens, mount.pitch, mount.roll).level(picture)
     except images.LensError:
         raise
     except OpticsError as error:
