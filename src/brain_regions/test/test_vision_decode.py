@@ -7,16 +7,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from brain_regions.vision.decode import decode, meant
+from brain_regions.vision import decode as decoding
 from brain_regions.vision import weights
 from brain_regions import circuits
 from brain_regions.membranes import decay
 from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, FOCAL, HEIGHT, LAYERS,
-                                          LAYERS_READ, NEURON, OBJECT, OUTPUTS, ROWS, SHAPE, SLOTS, TOP, WIDTH,
-                                          SpikingVision, circuit, column_angles, prepare, sizes)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, HEIGHT, INPUTS, LAYERS,
+                                          LAYERS_READ, MICRO_STEP, NEURON, OBJECT, OUTPUTS, RESOLUTION, ROWS, SHAPE,
+                                          SLOTS, TOP, WIDTH, SpikingVision, circuit, column_angles, directions,
+                                          prepare, sizes)
 
 ANGLES = column_angles().numpy()
+
+
+def decode(answer):
+    """Objects as a camera 1 m above the floor sees them."""
+    return decoding.decode(answer, 1.0)
 
 
 def answer(*objects, behind=()):
@@ -69,7 +75,7 @@ def test_a_far_object_that_changes_slots_behind_a_near_one_is_still_one():
 
 def test_a_column_that_is_unsure_of_the_shape_is_outvoted():
     u = answer((20, 25, 3, 2, 0.0, 1.0, 0.4))
-    u[SHAPE, 22] = 0.1, 0.0, 0.0
+    u[SHAPE, 22] = 0.1, 0.0, 0.0, 0.0, 0.0
     (found,) = decode(u)
     assert found.shape == 2
 
@@ -80,12 +86,11 @@ def test_the_surest_comes_first():
     assert [f.color for f in decode(u)] == [1, 0]
 
 
-def test_a_longer_lens_narrows_angles_and_lengthens_distances():
+def test_distances_are_in_heights_of_the_camera_and_what_has_no_name_is_not_told():
     u = answer((10, 20, 2, 1, 0.4, 1.5, 0.3))
-    (found,) = meant(decode(u), 2 * FOCAL)
-    assert math.tan(found.bearing) == pytest.approx(math.tan(0.4) / 2)
-    assert (found.distance, found.width) == pytest.approx((3.0, 0.15))
-    assert meant(decode(u), FOCAL) == decode(u) and meant(decode(u), FOCAL, 2.0)[0].distance == pytest.approx(3.0)
+    assert [one.distance for one in decoding.decode(u, 0.2)] == pytest.approx([0.3])
+    for color, kind in ((4, 1), (7, 0), (0, 3), (2, 4)):      # orange, black; a cone, another thing
+        assert decode(answer((10, 20, color, kind, 0.4, 1.5, 0.3))) == []
 
 
 def test_no_answer_makes_it_fail():
@@ -97,9 +102,14 @@ def test_no_answer_makes_it_fail():
             assert all(math.isfinite(value) and value > 0 for value in (found.distance, found.width))
 
 
-def test_column_angles_are_those_of_a_pinhole_camera():
-    assert ANGLES[0] == pytest.approx(math.atan(47 / 48)) and ANGLES[-1] == pytest.approx(-ANGLES[0])
-    assert (np.diff(ANGLES) < 0).all()
+def test_columns_are_equal_in_azimuth_and_rows_in_elevation():
+    azimuth = np.arctan2(directions()[..., 1], directions()[..., 0])
+    elevation = np.arcsin(directions()[..., 2])
+    assert np.allclose(np.diff(azimuth, axis=1), -RESOLUTION) and np.allclose(np.diff(elevation, axis=0), -RESOLUTION)
+    assert azimuth[:, 0] == pytest.approx(math.radians(60) - RESOLUTION / 2) and np.allclose(azimuth, -azimuth[:, ::-1])
+    assert elevation[0] == pytest.approx(TOP - RESOLUTION / 2)
+    assert elevation[-1] == pytest.approx(math.radians(-60) + RESOLUTION / 2)
+    assert np.allclose(azimuth[0].reshape(COLUMNS, -1).mean(1), ANGLES)
 
 
 @pytest.mark.parametrize("number", range(len(LAYERS)))
@@ -122,7 +132,7 @@ def test_a_spike_counts_as_many_operations_as_it_has_synapses(number):
 
 def test_the_first_layer_takes_as_many_multiplications_as_it_has_synapses():
     layer = LAYERS[0]
-    ones = F.conv2d(torch.ones(1, 3, HEIGHT - TOP, WIDTH), torch.ones(layer.outputs, 3, *layer.kernel), None,
+    ones = F.conv2d(torch.ones(1, INPUTS, HEIGHT, WIDTH), torch.ones(layer.outputs, INPUTS, *layer.kernel), None,
                     layer.stride, layer.padding)
     assert Looking(SpikingVision().folded()).multiplies == int(ones.sum())
 
@@ -140,7 +150,7 @@ def test_more_micro_steps_than_a_byte_counts_are_counted():
 def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
     """What docs/evidence.md says of black pictures: channels whose constant current makes neurons fire."""
     convolutions = weights.load()[0].convolutions
-    enough = NEURON.threshold * (1 - decay(NEURON.tau))
+    enough = NEURON.threshold * (1 - decay(NEURON.tau, MICRO_STEP))
     kernels, biases = convolutions[0].weight.detach().sum((1, 2, 3)), convolutions[0].bias.detach()
     driven = [int((kernels * (gray / 127.5 - 1) + biases > enough).sum()) for gray in (0, 85, 110, 255)]
     assert driven == [12, 0, 0, 1] and int((kernels < 0).sum()) == 15
@@ -172,7 +182,8 @@ def test_the_network_that_runs_is_the_one_that_is_trained(silent):
     looking, rng = Looking(network), np.random.default_rng(1)
     ours, theirs = looking.rest(), network.rest()
     for steps in (10, 4, 0, 6):
-        picture = rng.integers(0, 256, (8, 12, 3), np.uint8).repeat(8, 0).repeat(8, 1)
+        picture = rng.integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8).repeat(8, 0).repeat(8, 1)
+        picture[:, :20] = 0     # where a camera does not see
         before = {name: value.copy() for name, value in ours.items()}
         looked = looking.look(picture, ours, steps, silent)
         assert all(np.array_equal(ours[name], value) for name, value in before.items())

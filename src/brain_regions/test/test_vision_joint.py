@@ -10,6 +10,7 @@ from brain_regions.vision import Vision, opinions, weights
 from brain_regions.vision.asking import LONGEST, Asking, Picture, Rules, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.joint import JointVision
+from brain_regions.vision.network import HEIGHT, WIDTH
 from brain_regions.vision.second import SecondVision
 from brain_regions.weight_files import WeightsError
 from brain_runtime.contract import snapshot
@@ -17,6 +18,7 @@ from brain_runtime.hosts.local import LocalHost
 from brain_wire.messages import make, time_message, time_seconds
 
 PERIOD = 0.05
+HIGH = 0.35     # m, of the camera; answers tell distances in it
 BALL = Found(0, 0, 0.9, 0.1, 2.0, 0.2)
 BOX = Found(2, 1, 0.8, -0.4, 1.5, 0.3)
 
@@ -55,8 +57,8 @@ class Stage:
 
 def picture(number, stamp):
     data = np.roll(weights.patches(), 2 * number, 1)
-    return make("sensor_msgs/msg/Image", header=make("std_msgs/msg/Header", stamp=stamp), height=64, width=96,
-                encoding="rgb8", step=288, data=data.reshape(-1))
+    return make("sensor_msgs/msg/Image", header=make("std_msgs/msg/Header", stamp=stamp), height=HEIGHT,
+                width=WIDTH, encoding="rgb8", step=3 * WIDTH, data=data.reshape(-1))
 
 
 def odometry(stamp, yaw):
@@ -107,8 +109,10 @@ def test_a_hard_picture_is_told_by_the_network_that_was_asked():
     second = SecondVision("second")
     second.configure({"confidence": 0.0})
     for asked, (_, message) in zip(stage.asked, stage.told):
-        alone = second._answer(np.asarray(asked.data).reshape(64, 96, 3))
+        alone = second._answer(np.asarray(asked.data).reshape(HEIGHT, WIDTH, 3))
         assert len(message.objects) == len(alone.objects) > 0
+        for one in alone.objects:
+            one.distance *= HIGH
         for told, one in zip(message.objects, sorted(alone.objects, key=lambda o: math.hypot(
                 0.15 + o.distance * math.cos(o.bearing), o.distance * math.sin(o.bearing)))):
             assert (told.color, told.shape) == (one.color, one.shape)
@@ -198,7 +202,7 @@ def test_what_a_turned_camera_sees_is_told_from_the_base(yaw):
         (asked,) = stage.see(yaw=turned)
         if turned == 0.0:
             stage.answer(asked, BALL)
-    place = 0.3 + BALL.distance * np.exp(1j * (BALL.bearing + yaw))
+    place = 0.3 + HIGH * BALL.distance * np.exp(1j * (BALL.bearing + yaw))
     (first, second) = [message for _, message in stage.told]
     for message, turned in ((first, 0.0), (second, 0.3)):
         (ball,) = message.objects
