@@ -17,7 +17,7 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs, Quick
 from brain_eval.episodes import run_local
 from brain_regions.vision import weights
-from brain_regions.vision.fitting import fitted
+from brain_regions.vision.network import directions
 from brain_runtime.contract import images
 from brain_runtime.contract.ablation import Ablation
 from brain_sim.camera import SeenObject
@@ -33,7 +33,7 @@ from brain_training.lifelong.learning import shipped
 from brain_training.lifelong.memory import stacked
 from brain_training.looks import Look
 from brain_training.vision import test_on
-from brain_training.vision_data import Clips, Labels, Way, label_columns, make_ways
+from brain_training.vision_data import Clips, Labels, Way, make_ways, usual, what_is_seen
 
 QUICK = {"robots": 1, "episodes": 1, "limit": 12.0, "steps": 1, "held": 1, "plain": 2, "way": 2, "most": 20_000}
 FIRST = 10          # seeds of looks; those of other figures are smaller
@@ -163,23 +163,21 @@ class _Eye:
     def _see(self, message: Any) -> None:
         if self._pose is not None and self._pose.header.stamp == message.header.stamp:
             self.pictures.append(Picture(self._now, self._episode, planar_pose(self._pose),
-                                         np.array(fitted(images.rgb(message)))))
+                                         usual()[1](images.rgb(message))))
 
 
 class Painter:
     """Says what is in pictures: the simulator, in the room in which they were taken."""
 
     def __init__(self, driven: Driven) -> None:
-        self._cameras = [camera_of(text) for text in driven.worlds]
+        self._cameras = [camera_of(text, directions=directions()) for text in driven.worlds]
         self._radii = [{one["name"]: one["radius"] for one in json.loads(text)["room"]["objects"]}
                        for text in driven.worlds]
 
     def sample(self, picture: Picture) -> Sample:
         """A picture with its labels."""
-        camera = self._cameras[picture.episode]
-        camera.render(*picture.pose)
-        return Sample(picture.image, label_columns(camera, self._radii[picture.episode]),
-                      camera.ground_truth_objects())
+        return Sample(picture.image, *what_is_seen(self._cameras[picture.episode], self._radii[picture.episode],
+                                                   picture.pose))
 
 
 def of_windows(driven: Driven, windows: Sequence[tuple[float, float]], count: int) -> list[Picture]:

@@ -14,6 +14,7 @@ from brain_regions.vision import network, weights
 from brain_regions.vision.looking import Looking
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml
+from brain_training.vision_data import usual
 from brain_sim.room import generate_room
 from brain_training import nir_files
 from brain_wire.temporary_folder import TemporaryFolder
@@ -60,7 +61,7 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
     room = generate_room("val", seed)
     camera, rng = RayCamera(room_xml(room)), np.random.default_rng(seed)
     x, y, yaw = room.start
-    seen = np.stack([camera.render(x, y, yaw + TURN * k, rng) for k in range(pictures)])
+    seen = np.stack([usual()[1](camera.render(x, y, yaw + TURN * k, rng)) for k in range(pictures)])
     images, net = network.prepare(torch.from_numpy(seen)), weights.load()[0]
     looking, trains, answers = Looking(net), [], []
     state = looking.rest()

@@ -273,7 +273,7 @@ def test_widths_hold_the_own_columns_and_no_more_than_there_are():
 
 
 def test_more_shards_compute_less_each():
-    layers, heard = split.layers_of(weight_file.load()[0]), (48, 96, 3)
+    layers, heard = split.layers_of(weight_file.load()[0]), (80, 128, 4)
     found = {count: [at_once[-1] for at_once in column_widths.widths(layers, heard, count, 10)] for count in (2, 4, 8)}
     for count, computed in found.items():
         for layer, width in zip(layers, computed):

@@ -159,6 +159,19 @@ def usual() -> tuple[Eye, Levelled]:
     return Eye.of(lens, MOUNT), Levelled(lens, MOUNT, directions())
 
 
+def what_is_seen(camera: RayCamera, radii: dict[str, float], pose: Pose) -> tuple[Labels, list[SeenObject]]:
+    """Labels and objects of a picture that the simulator's own camera took.
+
+    Args:
+        camera: over its room, with :func:`~brain_regions.vision.network.directions`.
+        radii: of things (m), by name.
+        pose: of the robot.
+    """
+    camera.render(*pose)
+    camera.geom_ids[~usual()[0].seen] = -1
+    return label_columns(camera, radii), camera.ground_truth_objects()
+
+
 def masked(picture: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """A level picture that is black where the camera does not see, and nowhere else; changed in place."""
     np.maximum(picture, 1, out=picture)

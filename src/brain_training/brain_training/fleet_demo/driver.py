@@ -33,7 +33,7 @@ from brain_runtime.contract.stepper import RegionError
 from brain_sim.camera import RayCamera
 from brain_sim.camera_region import camera_of, planar_pose
 from brain_sim.suite import Episode
-from brain_training.vision_data import label_columns, usual
+from brain_training.vision_data import usual, what_is_seen
 from brain_wire import safe_text
 from brain_wire.wakeup import Flag
 
@@ -141,11 +141,7 @@ class _Eye:
         if self._camera is None or pose is None or now < self._next:
             return
         self._next = now + EVERY - 1e-6
-        self._camera.render(*planar_pose(pose))
-        eye, levelled = usual()
-        self._camera.geom_ids[~eye.seen] = -1
-        self._album.add(levelled(images.rgb(message)), label_columns(self._camera, self._radii),
-                        self._camera.ground_truth_objects())
+        self._album.add(usual()[1](images.rgb(message)), *what_is_seen(self._camera, self._radii, planar_pose(pose)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
