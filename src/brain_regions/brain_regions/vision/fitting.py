@@ -13,7 +13,7 @@ from brain_runtime.contract import optics
 from brain_runtime.contract.images import Lens, lens as lens_of
 from brain_runtime.contract.optics import Levelled, Mount, OpticsError
 
-WIDEST = math.radians(60.0)     # to a side, of the view
+WIDEST = math.atan(2.0)         # to a side, of the view: 63 degrees; of a lens of 150 more of it makes things too small
 ASIDE = math.radians(85.0)      # to a side, as far as it is looked what a camera sees
 CLOSE, FINE = 1e-12, 9          # of a tangent: how near an edge is found, and decimals that rounding alone changes
 
