@@ -155,7 +155,7 @@ def test_a_frame_is_drawn_where_a_leaning_camera_shows_the_object():
     assert sum(down[1::2]) / 2 == pytest.approx(sum(level[1::2]) / 2 - 48 * math.tan(0.2), abs=1.5)     # higher up
     left, top, right, bottom = picture.frame_of(ball, picture.Eye(Mount(0.15, roll=math.pi), LENS))
     assert (96 - right, 64 - bottom, 96 - left, 64 - top) == pytest.approx(level)
-    assert picture.frame_of(detected(bearing=0.0), picture.Eye(Mount(pitch=1.5), LENS)) is None
+    assert picture.frame_of(detected(bearing=0.0), picture.Eye(Mount(pitch=math.pi), LENS)) is None
 
 
 def test_a_frame_is_drawn_by_the_mounting_that_frames_tell():

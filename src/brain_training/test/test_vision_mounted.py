@@ -42,7 +42,7 @@ def red(picture):
 
 @pytest.mark.parametrize(("height", "pitch", "roll", "view", "size", "far"), [
     (0.08, 0, 5, 62, (320, 240), 1.5), (0.35, 20, -10, 90, (640, 480), 1.5), (1.2, 20, 10, 90, (1280, 720), 2.6),
-    (0.6, -20, 0, 120, (640, 480), 2.5), (0.35, -8, 3, 50, (320, 240), 2.0), (0.35, 8, 0, 62, (640, 480), 2.0),
+    (0.6, -20, 0, 120, (640, 480), 1.8), (0.35, -8, 3, 50, (320, 240), 2.0), (0.35, 8, 0, 62, (640, 480), 2.0),
     (0.2, 12, -4, 110, (800, 600), 1.2)])
 def test_a_ball_is_where_a_level_camera_shows_it(height, pitch, roll, view, size, far):
     mount = replace(MOUNT, height=height, pitch=pitch * DEGREE, roll=roll * DEGREE)
@@ -65,7 +65,7 @@ def test_the_trained_camera_shows_the_same_to_the_bit_and_others_as_wide_as_they
         assert (seen.focal, seen.left, -seen.right) == pytest.approx(
             (48 / math.tan(view * DEGREE / 2), view * DEGREE / 2, view * DEGREE / 2), rel=1e-6)
     wide = sight(lens(640, 480, 150))
-    assert (wide.left, -wide.right) == pytest.approx((60 * DEGREE, 60 * DEGREE))
+    assert (wide.left, -wide.right) == pytest.approx((math.atan(2.0), math.atan(2.0)))
     with pytest.raises(OpticsError, match="pitch of 80"):
         sight(lens(640, 480, 62), 80 * DEGREE)
 

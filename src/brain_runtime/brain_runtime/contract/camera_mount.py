@@ -28,8 +28,8 @@ class CameraParameters:
 
     camera_x: float = parameter(USUAL.x, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
     camera_y: float = parameter(0.0, "how far to the left of base_link the camera is", unit="m", low=-5.0, high=5.0)
-    camera_height: float = parameter(-1.0, "how high above the floor the camera is; below 0: nobody knows, and "
-                                     f"{USUAL.height:g} is taken", unit="m", low=-1.0, high=5.0)
+    camera_height: float = parameter(USUAL.height, "how high above the floor the camera is", unit="m", low=0.01,
+                                     high=5.0)
     camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-HALF, high=HALF)
     camera_pitch: float = parameter(0.0, "how far down the camera looks", unit="rad", low=-1.2, high=1.2)
     camera_roll: float = parameter(0.0, "how far the camera's right side hangs down; 3.1416: it hangs upside down",
@@ -41,8 +41,8 @@ class CameraParameters:
     @property
     def mount(self) -> Mount:
         """Mounting that the profile tells."""
-        return Mount(self.camera_x, self.camera_y, self.camera_height if self.camera_height > 0 else USUAL.height,
-                     self.camera_yaw, self.camera_pitch, self.camera_roll)
+        return Mount(self.camera_x, self.camera_y, self.camera_height, self.camera_yaw, self.camera_pitch,
+                     self.camera_roll)
 
 
 class Mounted(NamedTuple):
@@ -87,9 +87,9 @@ class CameraMount:
         off = _apart(told, found)
         if max(off.values()) < ROUNDED:     # the numbers of the profile are round
             return Mounted(told, self._frames.broken)
-        # what a profile leaves at its default it does not say, unless it says how high the camera is
-        wrong = [name for name, by in off.items() if by > APART[name in ANGLES] and (
-            parameters.camera_height > 0 or getattr(told, name) != getattr(USUAL, name))]
+        # what is usual a profile need not say
+        wrong = [name for name, by in off.items() if by > APART[name in ANGLES]
+                 and getattr(told, name) != getattr(USUAL, name)]
         are = {name: round(getattr(found, name), 4) + 0.0 for name in wrong}    # and no -0
         contradiction = wrong and (
             f"frame {frame!r} of the camera and the profile contradict each other, and the frame is believed: "

@@ -69,7 +69,7 @@ def seen(lens: Lens, mount: Mount, rays: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     at = lens.project(rays @ mount.turned())
     with np.errstate(invalid="ignore"):
-        return at, ((at >= 0) & (at < (lens.columns, lens.rows))).all(-1)
+        return at, np.asarray(((at >= 0) & (at < (lens.columns, lens.rows))).all(-1))
 
 
 class Levelled:
