@@ -27,7 +27,8 @@ def same(one, other):
 def test_labels_of_a_scenery_say_where_a_thing_stands_in_heights_of_the_camera(monkeypatch):
     gray, red = Material((0.5, 0.5, 0.5)), Material((0.9, 0.1, 0.1))
     x, y, radius, yaw = 1.6, 0.9, 0.2, 0.3
-    scene = Scene((9.0, 9.0, 3.0), [gray] * 6, (Solid(BALL, (x, y, radius), (radius,) * 3, red, thing=0),), (), (1,) * 3)
+    solid = Solid(BALL, (x, y, radius), (radius,) * 3, red, thing=0)
+    scene = Scene((9.0, 9.0, 3.0), [gray] * 6, (solid,), (), (1.0, 1.0, 1.0))
     monkeypatch.setattr(Builder, "build", lambda self: Scenery(
         scene, (Thing(0, 0, x, y, radius),), np.array([0.0, 0.0, EYE.mount.height]), yaw))
     picture, labels, (ball,) = take_scenery(np.random.default_rng(4), EYE)
@@ -74,6 +75,7 @@ def test_black_is_where_the_camera_does_not_see_and_nowhere_else():
     assert np.array_equal(room.take(pose, rng).any(-1), usual()[0].seen)
 
 
+@pytest.mark.slow
 def test_clips_are_the_same_whichever_are_taken_before_and_by_however_many_processes():
     studios = [Studio(2, 2, 2, scenes=3, first_seed=50, mounted=True) for _ in range(4)]
     told = []
@@ -95,7 +97,7 @@ def test_mean_rates_are_the_spikes_themselves_where_there_is_one_micro_step(trai
     drawn = torch.Generator().manual_seed(2)
     network = SpikingVision().train(training)
     image = torch.rand(2, INPUTS, HEIGHT, WIDTH, generator=drawn) * 2 - 1
-    state = {name: torch.rand(value.shape, generator=drawn) for name, value in network.rest(2).items()}
+    state = {name: 2.5 * torch.rand(value.shape, generator=drawn) for name, value in network.rest(2).items()}
 
     def looked(steady, steps):
         network.steady = steady

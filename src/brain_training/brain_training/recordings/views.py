@@ -20,7 +20,7 @@ from brain_training.vision_data import CLEAR_PIXELS, NOTHING, UNSURE, Labels
 
 SURE = 0.5              # confidence from which on an object of a label is asked for
 WIDEST = math.radians(80.0)
-WIDE = 0.8              # of the pixels that the camera sees in the widest row of a level picture: of those of a rectangle
+WIDE = 0.8              # of what the camera sees in the widest row of a level picture: in those of a rectangle
 
 
 class View(NamedTuple):

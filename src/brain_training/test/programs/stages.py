@@ -55,6 +55,9 @@ def piped(rank: int, name: str, schedule: str, micros: int, each: int | None, si
     off, same = {}, []
     for step in range(steps):
         whole = batch(name, size + step)        # another size: what crosses has other shapes
+        if name == "vision":        # by rates at the beginning, as it runs at the end
+            for one in (net, alone, by_forward):
+                task.begin(0, step and task.steps - 1, one, lambda *news: None)
 
         def rng(step: int = step) -> np.random.Generator:
             return stream("step", 0, step)
