@@ -97,7 +97,7 @@ def test_mean_rates_are_the_spikes_themselves_where_there_is_one_micro_step(trai
     drawn = torch.Generator().manual_seed(2)
     network = SpikingVision().train(training)
     image = torch.rand(2, INPUTS, HEIGHT, WIDTH, generator=drawn) * 2 - 1
-    state = {name: 2.5 * torch.rand(value.shape, generator=drawn) for name, value in network.rest(2).items()}
+    state = {name: 4 * torch.rand(value.shape, generator=drawn) for name, value in network.rest(2).items()}
 
     def looked(steady, steps):
         network.steady = steady
