@@ -17,7 +17,7 @@ import typer
 from brain_eval.bench.experiment import Experiment, Jobs, Quick
 from brain_eval.episodes import run_local
 from brain_regions.vision import weights
-from brain_regions.vision.fitting import fitted
+from brain_regions.vision.network import directions
 from brain_runtime.contract import images
 from brain_runtime.contract.ablation import Ablation
 from brain_sim.camera import SeenObject
@@ -33,7 +33,7 @@ from brain_training.lifelong.learning import shipped
 from brain_training.lifelong.memory import stacked
 from brain_training.looks import Look
 from brain_training.vision import test_on
-from brain_training.vision_data import Clips, Labels, Way, label_columns, make_ways
+from brain_training.vision_data import Clips, Labels, Way, label_columns, make_ways, usual
 
 QUICK = {"robots": 1, "episodes": 1, "limit": 12.0, "steps": 1, "held": 1, "plain": 2, "way": 2, "most": 20_000}
 FIRST = 10          # seeds of looks; those of other figures are smaller
@@ -163,14 +163,14 @@ class _Eye:
     def _see(self, message: Any) -> None:
         if self._pose is not None and self._pose.header.stamp == message.header.stamp:
             self.pictures.append(Picture(self._now, self._episode, planar_pose(self._pose),
-                                         np.array(fitted(images.rgb(message)))))
+                                         usual()[1](images.rgb(message))))
 
 
 class Painter:
     """Says what is in pictures: the simulator, in the room in which they were taken."""
 
     def __init__(self, driven: Driven) -> None:
-        self._cameras = [camera_of(text) for text in driven.worlds]
+        self._cameras = [camera_of(text, directions=directions()) for text in driven.worlds]
         self._radii = [{one["name"]: one["radius"] for one in json.loads(text)["room"]["objects"]}
                        for text in driven.worlds]
 
@@ -178,6 +178,7 @@ class Painter:
         """A picture with its labels."""
         camera = self._cameras[picture.episode]
         camera.render(*picture.pose)
+        camera.geom_ids[~usual()[0].seen] = -1      # what is not seen is not there
         return Sample(picture.image, label_columns(camera, self._radii[picture.episode]),
                       camera.ground_truth_objects())
 

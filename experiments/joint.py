@@ -146,7 +146,7 @@ def answers(network: SpikingVision, held: Sequence[Way], rest: bool) -> list[lis
         state, seen = looking.rest(), []
         for picture in way.images:
             state = looking.look(picture, looking.rest() if rest else state, STEPS).state
-            seen.append(decode(state["u"].T))
+            seen.append(decode(state["u"].T, way.height))
         found.append(seen)
     return found
 

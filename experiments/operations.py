@@ -18,7 +18,7 @@ from brain_eval import ablations
 from brain_eval.bench.steps import drive
 from brain_eval.bench.experiment import Experiment
 from brain_eval.lockstep import lockstep_parts
-from brain_regions.vision.network import HEIGHT, LAYERS, TOP, WIDTH, sizes
+from brain_regions.vision.network import HEIGHT, LAYERS, WIDTH, sizes
 from brain_runtime.hosts.local import LocalHost
 
 DECISIONS = {"vision": "a picture", "language": "a sentence", "pfc": "a step", "motor": "a step"}
@@ -58,7 +58,7 @@ class Tally:
         def looked(picture: np.ndarray, state: Any, steps: int, *more: Any) -> Any:
             made = look(picture, state, steps, *more)
             self.looks.append(steps)
-            self.brightness.append(float(picture[TOP:].mean()))
+            self.brightness.append(float(picture[picture.any(-1)].mean()))
             self.layers = self.layers + _layers(made)
             return made
 

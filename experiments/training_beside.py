@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from brain_regions.vision.network import HEIGHT, LAYERS, TOP, WIDTH
+from brain_regions.vision.network import HEIGHT, INPUTS, LAYERS, WIDTH
 from experiments.other_libraries import NotThere, environment
 from experiments.processes import NO_PATHS
 from experiments.training_runs import Failed, found_by
@@ -19,7 +19,7 @@ BATCH, MICRO_STEPS, STEPS = 8, 10, 8
 def order_of(maker: str) -> dict[str, Any]:
     """Builds the order of one side's training: vision's layers, as they ship."""
     return {"maker": maker, "batch": BATCH, "micro_steps": MICRO_STEPS, "steps": STEPS,
-            "shape": [3, HEIGHT - TOP, WIDTH],
+            "shape": [INPUTS, HEIGHT, WIDTH],
             "layers": [[y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation] for y in LAYERS]}
 
 

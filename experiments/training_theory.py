@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Callable, Mapping, Sequence
 
-from brain_regions.vision.network import HEIGHT, TOP, WIDTH, sizes
+from brain_regions.vision.network import HEIGHT, WIDTH, sizes
 from brain_training.parallel.pipeline_stage import BACKWARD, FORWARD, INPUTS, WEIGHTS, Span
 from brain_training.parallel.plan import Plan
 
@@ -53,7 +53,7 @@ def vision_activations(layers: Sequence[Any], batch: int, micro_steps: Sequence[
         micro_steps: of each picture of a clip.
     """
     neurons = [prod(size) for size in sizes(layers)]
-    picture = 3 * (HEIGHT - TOP) * WIDTH
+    picture = layers[0].inputs * HEIGHT * WIDTH
     return FLOAT * batch * sum(picture + neurons[0] * (1 + 2 * t) + sum(neurons[1:]) * 3 * t for t in micro_steps)
 
 
