@@ -48,7 +48,7 @@ class Kept:
         return Clips(self._clips.images[number], type(self._clips.labels)(*(part[number]
                                                                             for part in self._clips.labels)))
 
-    def take_all(self, progress: Any) -> None:
+    def take_all(self, progress: Any, processes: int = 1) -> None:
         """They are there."""
 
 

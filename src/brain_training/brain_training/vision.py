@@ -33,6 +33,7 @@ WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
 MOUNTED = 50_000                    # added to the first seed, for rooms that cameras of all mountings see
 PURPOSES = ("threshold", "report")
+MANY = 400                          # clips, from which on several processes take them: to start one takes seconds
 
 
 def targets(labels: Labels) -> np.ndarray:
@@ -84,7 +85,7 @@ class VisionTask(Task):
     counts = True
     sizes = tuple(SIZES)
     looks = False
-    full = Recipe()
+    full = Recipe(scenes=20_000)
     tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1)
 
     def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
@@ -115,7 +116,8 @@ class VisionTask(Task):
         if hasattr(self.recipe, "ways"):
             for purpose in PURPOSES:
                 self._recorded(purpose, tell)
-        self._at(seed).take_all(lambda done, of: tell("pictures", done, of, ""))
+        self._at(seed).take_all(lambda done, of: tell("pictures", done, of, ""),
+                                self.threads if self._clips >= MANY else 1)
 
     def _at(self, seed: int) -> Studio | Pool:
         if self._studio is None or self._studio.first_seed != seed * 10_000:

@@ -6,9 +6,12 @@ so they also know what stands behind what.
 """
 from __future__ import annotations
 
+import copy
 import math
+import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
@@ -24,6 +27,9 @@ from brain_sim.room import generate_room, split_rng
 from brain_sim.things import SHAPES
 from brain_training.driving import Drive, Pose
 from brain_training.looks import PLAIN, Look
+from brain_training.process_pool import Failed, Job, at_once
+from brain_training.task import TrainingError
+from brain_wire.temporary_folder import TemporaryFolder
 
 NOTHING, UNSURE = -1, -2
 """Color labels of columns that show no object, and of those about which nothing is asked: too little to tell."""
@@ -288,9 +294,7 @@ class Studio:
     def take(self, number: int) -> Clips:
         """One clip: pictures [frames, HEIGHT, WIDTH, 3] and labels [frames, SLOTS, COLUMNS]."""
         if self._clips is None:
-            shape = self._count, self._frames
-            self._clips = Clips(np.empty((*shape, HEIGHT, WIDTH, 3), np.uint8), Labels(*(
-                np.empty((*shape, SLOTS, COLUMNS), kind) for kind in (np.int8, np.int8, *(np.float32,) * 3))))
+            self._clips = self._arrays(lambda name, shape, kind: np.empty(shape, kind))
         kept = Clips(self._clips.images[number], Labels(*(part[number] for part in self._clips.labels)))
         if not self._taken[number]:
             for frame, (picture, labels) in enumerate(self._shots(number)):
@@ -300,13 +304,60 @@ class Studio:
             self._taken[number] = True
         return kept
 
-    def take_all(self, progress: Progress | None = None) -> Clips:
-        """All clips: pictures [clips, frames, ...] and labels [clips, frames, ...]."""
-        for number in range(self._count):
-            self.take(number)
-            if progress and (number + 1) % self._per_room == 0:
-                progress((number + 1) // self._per_room, self._count // self._per_room)
+    def take_all(self, progress: Progress | None = None, processes: int = 1, most: int | None = None) -> Clips:
+        """All clips: pictures [clips, frames, ...] and labels [clips, frames, ...].
+
+        Args:
+            progress: of rooms, and of as many sceneries.
+            processes: that take them beside each other; clips are the same to the bit, however many there are.
+            most: only so many of the first clips are taken; None: all.
+
+        Raises:
+            TrainingError: a process has failed; says why.
+            OSError: there is no room for the clips among temporary files, where several processes write them.
+        """
+        most = self._count if most is None else most
+        groups = range(-(-most // self._per_room))
+        if processes > 1 and not self._taken[:most].all():
+            self._take_beside(groups, most, progress, processes)
+        else:
+            self._take(groups, most, progress)
         return self._clips
+
+    def _take(self, groups: Sequence[int], most: int, progress: Progress | None) -> None:
+        """Takes the clips of some rooms, or as many sceneries."""
+        for done, group in enumerate(groups, 1):
+            for number in range(group * self._per_room, min((group + 1) * self._per_room, most)):
+                self.take(number)
+            if progress:
+                progress(done, len(groups))
+
+    def _take_beside(self, groups: range, most: int, progress: Progress | None, processes: int) -> None:
+        """Takes the clips by processes of their own, which write them into files that are this process's arrays."""
+        empty, done = copy.copy(self), dict.fromkeys(map(str, range(processes)), 0)
+        empty._open = empty._clips = None
+        empty._taken = np.zeros(self._count, bool)
+
+        def tell(which: str, its: int, of: int, note: str) -> None:
+            done[which] = its
+            if progress:
+                progress(sum(done.values()), len(groups))
+
+        with TemporaryFolder("clips") as folder:
+            clips = self._arrays(partial(_mapped, Path(folder), most / self._count))
+            jobs = {which: Job(_take_apart, (empty, Path(folder), which, groups[int(which)::processes], most))
+                    for which in done}
+            for _, made in at_once(jobs, tell):
+                if isinstance(made, Failed):
+                    raise TrainingError(f"pictures cannot be taken: {made.why}")
+        self._clips = clips
+        self._taken[:most] = True
+
+    def _arrays(self, make: Callable[[str, tuple[int, ...], type], np.ndarray]) -> Clips:
+        """Arrays for all clips, by who makes one of a name, a shape and a type."""
+        shape, kinds = (self._count, self._frames), (np.int8, np.int8, *(np.float32,) * 3)
+        return Clips(make("images", (*shape, HEIGHT, WIDTH, 3), np.uint8), Labels(*(
+            make(name, (*shape, SLOTS, COLUMNS), kind) for name, kind in zip(Labels._fields, kinds))))
 
     def _shots(self, number: int) -> Iterator[tuple[np.ndarray, Labels]]:
         which, clip = divmod(number, self._per_room)
@@ -333,6 +384,21 @@ class Studio:
         if self._open is None or self._open[0] != room:
             self._open = room, Room(self._split, self.first_seed + room, "vision clips", self._look)
         return self._open[1]
+
+
+def _mapped(folder: Path, share: float, name: str, shape: tuple[int, ...], kind: type) -> np.ndarray:
+    """An array in a file; for the first ``share`` of it there is room, or OSError is raised. 0: the file is there."""
+    if share:
+        with open(folder / name, "wb") as file:     # a full disk would end who writes there
+            os.posix_fallocate(file.fileno(), 0, math.ceil(share * math.prod(shape) * np.dtype(kind).itemsize))
+    return np.asarray(np.memmap(folder / name, kind, "r+", shape=shape))
+
+
+def _take_apart(studio: Studio, folder: Path, which: str, groups: Sequence[int], most: int,
+                progress: Callable[[str, int, int, str], None]) -> None:
+    """Takes some clips of a studio in a process of its own, into files."""
+    studio._clips = studio._arrays(partial(_mapped, folder, 0.0))
+    studio._take(groups, most, lambda done, of: progress(which, done, of, ""))
 
 
 def make_clips(rooms: int, clips_per_room: int, frames: int, *, split: str = "train", first_seed: int = 0) -> Clips:
@@ -384,7 +450,7 @@ class Recipe:
     rooms: int = 4000
     clips_per_room: int = 4
     frames: int = 1
-    scenes: int = 20_000
+    scenes: int = 0
     epochs: int = 13
     batch: int = 32
     rate: float = 3e-3

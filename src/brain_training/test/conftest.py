@@ -12,26 +12,24 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions.membranes import MICRO_STEP
-
 sys.path.insert(0, str(Path(__file__).parent / "programs"))     # what the ranks of a test run, and bags
 
 
 class Neurons(torch.nn.Module):
     """NIR's equations by Euler's method; a spike takes the threshold off at once, or sets the potential back."""
 
-    def __init__(self, node, subtract=True):
+    def __init__(self, node, h, subtract=True):
         super().__init__()
-        self.node, self.subtract = node, subtract
+        self.node, self.h, self.subtract = node, h, subtract
         self.start = torch.from_numpy(getattr(node, "v_leak", np.zeros_like(node.r)))
 
     def forward(self, x, state=None):
         n = {key: torch.from_numpy(value) for key, value in vars(self.node).items() if isinstance(value, np.ndarray)}
         v = self.start if state is None else state
         if isinstance(self.node, (nir.I, nir.IF)):
-            v = v + MICRO_STEP * n["r"] * x
+            v = v + self.h * n["r"] * x
         else:
-            v = v + MICRO_STEP / n["tau"] * (n["v_leak"] - v + n["r"] * x)
+            v = v + self.h / n["tau"] * (n["v_leak"] - v + n["r"] * x)
         if isinstance(self.node, (nir.I, nir.LI)):
             return v, v
         spikes = (v > n["v_threshold"]).float()
@@ -52,9 +50,9 @@ class Gates(torch.nn.Module):
 class Late(torch.nn.Module):
     """A delay: what came in some micro-steps ago."""
 
-    def __init__(self, node):
+    def __init__(self, node, h):
         super().__init__()
-        self.steps = round(float(node.delay.flat[0]) / MICRO_STEP)
+        self.steps = round(float(node.delay.flat[0]) / h)
 
     def forward(self, x, state=None):
         line = [torch.zeros_like(x)] * self.steps if state is None else state
@@ -82,9 +80,11 @@ def affine(node):
 
 def read(path, **options):
     """A file as a module of torch, run by nirtorch."""
-    neurons = {kind: lambda node: Neurons(node, **options) for kind in (nir.LIF, nir.LI, nir.I, nir.IF)}
-    return nirtorch.nir_to_torch(path, neurons | {nir.Threshold: Gates, nir.Delay: Late, nir.Scale: Scale,
-                                                  nir.Affine: affine, nir.Flatten: flat})
+    h = float(nir.read(path).metadata["h"])
+    neurons = {kind: lambda node: Neurons(node, h, **options) for kind in (nir.LIF, nir.LI, nir.I, nir.IF)}
+    return nirtorch.nir_to_torch(path, neurons | {
+        nir.Threshold: Gates, nir.Delay: lambda node: Late(node, h), nir.Scale: Scale, nir.Affine: affine,
+        nir.Flatten: flat})
 
 
 @pytest.fixture(scope="session")

@@ -33,10 +33,11 @@ def test_a_tensor_on_a_fixed_device_would_be_found():
         (here + there).sum()
 
 
-@pytest.mark.parametrize("steps", [10, 6])
-def test_vision_is_bound_to_no_device(steps):
+@pytest.mark.parametrize(("steps", "steady"), [(8, False), (4, False), (4, True)])
+def test_vision_is_bound_to_no_device(steps, steady):
     network = vision.SpikingVision().to(META)
-    image = torch.empty(2, 3, vision.HEIGHT - vision.TOP, vision.WIDTH, device=META)
+    network.steady = steady
+    image = torch.empty(2, vision.INPUTS, vision.HEIGHT, vision.WIDTH, device=META)
     state, trains = network(image, network.rest(2), steps)
     state, more = network(image, {name: value.detach() for name, value in state.items()}, steps)
     assert all(train.device == META for train in (*trains, *more)) and len(network(image, state, 0)[1]) == 6
@@ -47,7 +48,7 @@ def test_vision_is_bound_to_no_device(steps):
 
 def test_the_baseline_of_vision_is_bound_to_no_device():
     network = vision.AnnBaseline().to(META)
-    checked(network, network(torch.empty(2, 3, vision.HEIGHT - vision.TOP, vision.WIDTH, device=META)))
+    checked(network, network(torch.empty(2, vision.INPUTS, vision.HEIGHT, vision.WIDTH, device=META)))
 
 
 @pytest.mark.parametrize("cls", [language.SpikingReader, language.AnnReader])

@@ -14,25 +14,20 @@ from typer.testing import CliRunner
 from brain.cli import app
 from brain_regions import membranes
 from brain_regions.circuits import INPUT, Circuit, Convolution, Count, Dense, Population
-from brain_regions.membranes import ALIF, LI, LIF, MICRO_STEP
+from brain_regions.membranes import ALIF, LI, LIF
 from brain_regions.vision import network, weights
-from brain_sim.camera import RayCamera
-from brain_sim.mjcf import room_xml
-from brain_sim.room import generate_room
 from brain_training import export, nir_files
 from brain_training.circuit_checks import CircuitError
+from brain_training.vision_data import make_ways
 
 STEPS = 10      # micro-steps for each picture
 
 
 @pytest.fixture(scope="module")
 def seen():
-    """Pictures of a robot that turns, and what our network makes of them: spikes by layer, answers."""
-    room = generate_room("val", 5)
-    camera, rng = RayCamera(room_xml(room)), np.random.default_rng(5)
-    x, y, yaw = room.start
-    pictures = np.stack([camera.render(x, y, yaw + 0.4 * k, rng) for k in range(4)])
-    images = network.prepare(torch.from_numpy(pictures))
+    """Pictures of a robot that drives, and what our network makes of them: spikes by layer, answers."""
+    (way,) = make_ways(1, 4, split="val", first_seed=5)
+    images = network.prepare(torch.from_numpy(way.images))
     ours = weights.load()[0]
     state, trains, answers = ours.rest(), [], []
     with torch.inference_mode():
@@ -167,7 +162,7 @@ def test_loops_delays_and_adaptation_are_kept(tmp_path, by_definition):
 
 
 @pytest.mark.parametrize("kernel, stride, padding, dilation, size", [
-    ((6, 3), (1, 1), (0, 1), (1, 1), (6, 48)), ((1, 3), (1, 1), (0, 8), (1, 8), (1, 48)),
+    ((10, 3), (1, 1), (0, 1), (1, 1), (10, 64)), ((1, 3), (1, 1), (0, 8), (1, 8), (1, 64)),
     ((3, 5), (2, 1), (1, 2), (1, 1), (9, 12)), ((1, 1), (1, 1), (0, 0), (1, 1), (3, 4))])
 def test_a_square_kernel_makes_what_the_other_made(kernel, stride, padding, dilation, size):
     rng = np.random.default_rng(1)
@@ -203,7 +198,7 @@ def test_the_command_writes_the_file_and_tells_what_a_step_costs(tmp_path):
     told = json.loads(result.output)
     assert told["projections"][0]["multiply_accumulates"] == 1_330_992      # docs/regions.md
     graph = nir.read(file)
-    assert graph.metadata["region"] == "vision" and float(graph.metadata["h"]) == MICRO_STEP
+    assert graph.metadata["region"] == "vision" and float(graph.metadata["h"]) == network.MICRO_STEP
     assert "v_threshold" in told["then"] and list(tmp_path.iterdir()) == [file]
 
 

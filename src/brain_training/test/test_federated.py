@@ -11,6 +11,7 @@ from bags_by_hand import image, noise, told
 from brain_observe.bags import BagWriter
 from brain_regions.vision import weights
 from brain_runtime.interfaces import GoalStatus, LanguageFeatures
+from brain_sim.camera import MOUNT
 from brain_sim.room import generate_room
 from brain_training import looks
 from brain_training.federated import _Own, VisionLearner, network_of, vision, weights_of
@@ -20,7 +21,6 @@ from brain_training.recordings.library import find
 from brain_training.recordings.outcomes import Outcome, outcomes
 from brain_training.recordings.own_labels import LOOKS, Odometry, OwnLabels
 from brain_training.recordings.reading import frames
-from brain_training.recordings.views import Mount
 from brain_training.vision_data import Studio
 from brain_wire.messages import make
 
@@ -128,7 +128,7 @@ def test_outcomes_say_what_a_thing_is_and_what_it_is_not_and_nothing_of_others()
 
     def views(ended):
         own = OwnLabels(dict(zip(stamps, looks_at.values())), odometry, ended)
-        return [(view.color, view.shape, view.sure) for view in own.views(stamps[3], Mount(), 48.0)]
+        return [(view.color, view.shape, view.sure) for view in own.views(stamps[3], MOUNT)]
 
     assert views(None) == [(0, 0, True), (2, 1, True)]
     # It stood before it and had reached a green ball: so it is one. Of the other nothing was found out.

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from brain.cli import app
 from brain_observe.bags import BagWriter
+from brain_regions.vision.network import HEIGHT, WIDTH
 from brain_runtime.interfaces import GoalStatus, Trace
 from brain_training.incremental.clip_files import ClipFolder, ClipProblem, Kept, Name, name_of
 from brain_training.incremental.collecting import IMAGE
@@ -139,7 +140,7 @@ def test_hard_clips_of_recordings_are_recordings_to_learn_from(tmp_path):
     (one,) = find([reflex])
     found = list(frames(one, "labels"))
     assert 26 <= len(found) <= 31 and sum(frame.seen is not None for frame in found) >= len(found) - 1
-    assert found[0].stamp >= 10.5e9 - 1 and found[0].image.shape == (64, 96, 3)
+    assert found[0].stamp >= 10.5e9 - 1 and found[0].image.shape == (HEIGHT, WIDTH, 3)
     assert "reflex" in run(*words[:-1], "--rules", "reflex")[1]     # again: clips are no recordings to choose from
 
 

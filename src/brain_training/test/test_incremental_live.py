@@ -9,6 +9,7 @@ import time
 import pytest
 from bags_by_hand import BALL, OBJECTS, image, noise, told
 
+from brain_regions.vision.network import HEIGHT, WIDTH
 from brain_runtime.interfaces import Trace
 from brain_training.incremental.collecting import IMAGE
 from brain_training.recordings.library import find
@@ -63,4 +64,4 @@ def test_a_reflex_of_a_running_brain_is_kept_and_the_rest_is_not(tmp_path):
     assert process.returncode == 0 and "kept hard-robot1-" in said and "Traceback" not in said, said
     (recording,) = find([found[0]])
     kept = list(frames(recording, "told"))
-    assert len(kept) > 1 and kept[0].image.shape == (64, 96, 3) and any(one.seen for one in kept)
+    assert len(kept) > 1 and kept[0].image.shape == (HEIGHT, WIDTH, 3) and any(one.seen for one in kept)

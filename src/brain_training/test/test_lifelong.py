@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from brain_observe.bags import BagWriter
 from brain_regions.vision import weights
+from brain_regions.vision.network import HEIGHT, WIDTH
 from brain_training.lifelong import stages, task_file
 from brain_training.lifelong.allocation import of_window, of_windows
 from brain_training.lifelong.descriptor import Descriptor
@@ -43,16 +44,17 @@ def brain(*words):
 
 
 def test_numbers_of_pictures_say_colors_light_and_hues():
-    pictures = np.full((2, 64, 96, 3), 100, np.uint8)
+    pictures = np.full((2, HEIGHT, WIDTH, 3), 100, np.uint8)
     pictures[1] = (200, 100, 50)
-    pictures[1, 30:40, :48] = (200, 0, 0)       # a red thing between the rows that surfaces are seen in
-    pictures[1, 30:40, 48:] = (0, 0, 200)
+    pictures[1, 15:25, :WIDTH // 2] = (200, 0, 0)       # a red thing between the rows that surfaces are seen in
+    pictures[1, 15:25, WIDTH // 2:] = (0, 0, 200)
+    pictures[:, 40:] = 0        # which the camera does not see
     gray, warm = looked(pictures)
     assert gray[:7] == pytest.approx([np.log(100), 0, 0, np.log(100), 0, 0, 0]) and not gray[7:].any()
     assert warm[:3] == pytest.approx([np.log(350 / 3), np.log(2), np.log(0.5)])
     hues = dict(zip(NAMES[7:], warm[7:]))
     # what is warm is colored too: its hue is 19 degrees, that of red 0; both are in the first twelfth
-    assert hues["hue 0"] == pytest.approx((64 - 10 + 5) / 64) and hues["hue 8"] == pytest.approx(5 / 64)
+    assert hues["hue 0"] == pytest.approx((40 - 10 + 5) / 40) and hues["hue 8"] == pytest.approx(5 / 40)
     (window,) = windows(np.stack([gray, warm, warm]), 2)
     assert window[0] == pytest.approx((gray[0] + warm[0]) / 2)
     assert np.square(window[-HUES:]).sum() == pytest.approx(1.0) and len(windows(np.stack([gray]), 2)) == 0

@@ -12,8 +12,10 @@ from PIL import Image
 
 from brain_observe.bags import STORAGES, BagWriter
 from brain_regions.vision import Vision, weights
+from brain_regions.vision.network import HEIGHT, WIDTH, directions
+from brain_runtime.contract.optics import Mount
 from brain_runtime.hosts.local import LocalHost
-from brain_sim.camera import RayCamera
+from brain_sim.camera import MOUNT, RayCamera
 from brain_sim.camera_region import Camera
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
@@ -26,7 +28,7 @@ from brain_training.recordings.bags import RecordingError
 from brain_training.recordings.library import find
 from brain_training.recordings.own_labels import LOOKS, Odometry, OwnLabels
 from brain_training.recordings.reading import clips
-from brain_training.recordings.views import Mount, asked, labels, views
+from brain_training.recordings.views import asked, labels, shown, views
 from brain_training.recordings.vision import Pool, Recorded, recipe
 from brain_training.runs import Settings, train
 from brain_training.task import stream
@@ -84,12 +86,12 @@ def test_the_truth_that_is_recorded_labels_columns_as_the_pixels_do():
     same = different = 0
     for seed in range(6):
         room = generate_room("train", seed)
-        camera, drive = RayCamera(room_xml(room)), Drive(room, np.random.default_rng(seed))
+        camera, drive = RayCamera(room_xml(room), directions=directions()), Drive(room, np.random.default_rng(seed))
         for pose in drive.poses(drive.place(near=True), 5):
             camera.render(*pose)
             objects = [(COLORS.index(o.color) + 1, SHAPES.index(o.shape) + 1, 1.0 if o.pixels >= 10 else 0.1, o.bearing,
                         o.distance, o.width) for o in camera.ground_truth_objects()]
-            ours = labels(views(told(0, *objects), Mount(), 48.0))
+            ours = labels(views(told(0, *objects), MOUNT), MOUNT.height)
             pixels = label_columns(camera, {o.name: o.radius for o in room.objects})
             both = (ours.color[0] != UNSURE) & (pixels.color[0] != UNSURE)
             agree = (ours.color[0] == pixels.color[0]) & ((ours.shape[0] == pixels.shape[0]) | (ours.color[0] < 0))
@@ -106,7 +108,7 @@ def test_own_labels_are_right_where_they_are_sure(rooms):
         truth, own = (all_frames(rooms / "all" / name, source) for source in ("sim/objects", "self"))
         for a, b in zip(truth, own, strict=True):
             assert a.stamp == b.stamp
-            one, other = labels(a.seen), labels(b.seen)
+            one, other = (labels(frame.seen, MOUNT.height, shown(frame.image)) for frame in (a, b))
             sure = (one.color[0] >= 0) & (other.color[0] >= 0)
             same = sure & (one.color[0] == other.color[0]) & (one.shape[0] == other.shape[0])
             right, wrong = right + same.sum(), wrong + (sure & ~same).sum()
@@ -120,29 +122,40 @@ def test_a_look_that_disagrees_is_outvoted_and_about_what_was_not_told_or_became
     stamps = [round(0.1 * n * 1e9) for n in looks]
     own = OwnLabels(dict(zip(stamps, looks.values())), Odometry(stamps, [(0.0, 0.0, 0.0)] * len(looks)))
     assert [thing.kind for thing in own.things] == [(0, 0)]
-    (seen,) = own.views(stamps[3], Mount(), 48.0)
+    (seen,) = own.views(stamps[3], MOUNT)
     assert (seen.color, seen.shape, seen.sure) == (0, 0, True) and seen.distance == pytest.approx(2.03 - 0.15)
-    assert [view.sure for view in own.views(stamps[5], Mount(), 48.0)] == [False, True]
-    assert [view.sure for view in own.views(stamps[6], Mount(), 48.0)] == [False]
-    assert own.views(stamps[0] + 7, Mount(), 48.0) is None
+    assert [view.sure for view in own.views(stamps[5], MOUNT)] == [False, True]
+    assert [view.sure for view in own.views(stamps[6], MOUNT)] == [False]
+    assert own.views(stamps[0] + 7, MOUNT) is None
 
 
 def test_what_is_not_wholly_told_is_not_asked_for():
     nan = float("nan")
     for wrong in ((0, 1, 1.0, 0.1, 2.0, 0.2), (1, 9, 1.0, 0.1, 2.0, 0.2), (1, 1, 0.3, 0.1, 2.0, 0.2),
                   (1, 1, 1.0, 0.1, nan, 0.2), (1, 1, 1.0, 0.1, 2.0, nan)):
-        made = labels(views(told(0, wrong), Mount(), 48.0))
+        made = labels(views(told(0, wrong), MOUNT), MOUNT.height)
         assert (made.color == UNSURE).any() and not (made.color >= 0).any(), wrong
-    assert views(told(0, (1, 1, 1.0, nan, 2.0, 0.2)), Mount(), 48.0) == []
-    assert (labels(None).color == UNSURE).all() and (labels([]).color == NOTHING).all()
+    assert views(told(0, (1, 1, 1.0, nan, 2.0, 0.2)), MOUNT) == []
+    assert (labels(None, 0.35).color == UNSURE).all() and (labels([], 0.35).color == NOTHING).all()
 
 
-def test_another_camera_means_other_angles():
-    (same,), (long,) = (views(told(0, (1, 1, 1.0, 0.2, 2.0, 0.2)), Mount(0.0, 0.0), focal) for focal in (48.0, 96.0))
+def test_a_camera_elsewhere_on_the_robot_means_other_angles_and_distances_are_in_its_heights():
+    ball = told(0, (1, 1, 1.0, 0.2, 2.0, 0.2))
+    (same,), (turned,), (aside,) = (views(ball, mount) for mount in (Mount(), Mount(yaw=0.2), Mount(
+        x=2.0 * np.cos(0.2) - 1.0, y=2.0 * np.sin(0.2) + 1.0)))
     assert (same.bearing, same.distance) == pytest.approx((0.2, 2.0))
-    assert np.tan(long.bearing) == pytest.approx(2 * np.tan(0.2)) and long.distance == pytest.approx(1.0)
-    (turned,) = views(told(0, (1, 1, 1.0, 0.2, 2.0, 0.2)), Mount(0.0, 0.2), 48.0)
     assert turned.bearing == pytest.approx(0.0, abs=1e-6)
+    assert (aside.bearing, aside.distance) == pytest.approx((-np.pi / 4, 2 ** 0.5))
+    made = labels([same], 0.5)
+    assert made.distance[made.color >= 0] == pytest.approx(4.0) and (made.color >= 0).any()
+
+
+def test_about_what_the_camera_does_not_see_nothing_is_told():
+    picture = np.full((HEIGHT, WIDTH, 3), 9, np.uint8)
+    picture[:, :WIDTH // 2] = 0
+    left, right = (views(told(0, (1, 1, 1.0, angle, 2.0, 0.2)), Mount()) for angle in (0.5, -0.5))
+    assert (labels(left, 0.35, shown(picture)).color == NOTHING).all() and asked(left, picture) == []
+    assert (labels(right, 0.35, shown(picture)).color >= 0).any() and len(asked(right, picture)) == 1
 
 
 @pytest.mark.parametrize("name", ["bgr8", "640 x 480", "PNG", "JPEG"])
@@ -158,14 +171,16 @@ def test_pictures_of_other_cameras_are_read(tmp_path, name):
         kind = "sensor_msgs/msg/CompressedImage"
         message = make(kind, format=name.lower(), data=np.frombuffer(file.getvalue(), np.uint8))
     (frame,) = all_frames(write(tmp_path / "bag", [message], kind=kind))
-    assert frame.image.shape == (64, 96, 3) and abs(frame.image.astype(int) - [200, 0, 0]).max() <= 3
+    assert frame.image.shape == (HEIGHT, WIDTH, 3)
+    seen = frame.image.any(-1)
+    assert seen.mean() > 0.3 and abs(frame.image[seen].astype(int) - [200, 1, 1]).max() <= 3
 
 
 def test_clips_do_not_reach_over_a_gap_and_each_has_the_same_chance(tmp_path):
     stamps = [*(0.05 * n for n in range(10)), *(5 + 0.05 * n for n in range(10))]
     (recording,) = find([write(tmp_path / "bag", noise(20), stamps=stamps)])
     every = clips(recording, "labels", 3, 100, stream("test", 0))
-    assert len(every) == 16 and all(clip.images.shape == (3, 64, 96, 3) for clip in every)
+    assert len(every) == 16 and all(clip.images.shape == (3, HEIGHT, WIDTH, 3) for clip in every)
     few = [clips(recording, "labels", 3, 4, stream("test", seed)) for seed in range(40)]
     assert all(len(some) == 4 for some in few)
     first = {some[0].images.tobytes() for some in few}
@@ -233,7 +248,7 @@ def test_a_split_without_a_recording_is_named(rooms):
 def test_a_share_of_the_clips_is_the_simulators_own(rooms):
     plain = Recipe(rooms=4, clips_per_room=3, frames=2)
     half = Pool(recipe(plain, Bags((rooms / "all",), "sim/objects", 0.5)), 1)
-    studio = Studio(4, 3, 2, first_seed=10_000)
+    studio = Studio(4, 3, 2, first_seed=10_000, mounted=True)
     assert len(half) == len(studio) == 12
     for number in range(6):
         assert np.array_equal(half.take(number).images, studio.take(number).images)
@@ -265,7 +280,7 @@ def test_vision_is_trained_on_recordings_alone_and_examined_on_those_that_are_he
     figures = found["spiking"]
     assert np.isfinite(figures["losses"]).all() and figures["objects"] > 10 and figures["simulator_objects"] > 10
     held = all_frames(rooms / "all" / "val-1", "sim/objects")[:60]     # whole ways of 15 pictures
-    assert figures["objects"] == sum(seen.pixels >= 10 for frame in held for seen in asked(frame.seen))
+    assert figures["objects"] == sum(seen.pixels >= 10 for frame in held for seen in asked(frame.seen, frame.image))
     assert weights.load(out)[1]["threshold"] == figures["threshold"]
 
 

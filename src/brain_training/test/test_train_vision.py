@@ -58,7 +58,7 @@ def test_a_clip_is_the_same_whichever_are_taken_before():
 
 def test_each_epoch_has_every_clip_once_in_an_order_of_its_own():
     task, orders = VisionTask(recipe=Recipe(rooms=4, clips_per_room=2, frames=1, epochs=3, batch=3)), []
-    clips = make_clips(4, 2, 1)
+    clips = Studio(4, 2, 1, mounted=True).take_all()
     for epoch in range(3):
         orders.append([])
         for place in range(8):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from brain_regions.vision.decode import Found
-from brain_regions.vision.network import COLUMNS
+from brain_regions.vision.network import COLUMNS, directions
 from brain_sim import robot
-from brain_sim.camera import RayCamera, SeenObject
+from brain_sim.camera import MOUNT, RayCamera, SeenObject
 from brain_sim.mjcf import room_xml
 from brain_sim.room import generate_room
 from brain_sim.things import COLORS, SHAPES, RoomObject
@@ -55,7 +55,8 @@ def test_labels_point_at_what_the_columns_show():
     labels, asked = clips.labels, clips.labels.color >= 0
     assert clips.images.shape[:2] == labels.color.shape[:2] == (18, 2)
     assert asked.sum() > 50 and (labels.color == NOTHING).sum() > asked.sum()
-    assert (labels.distance[asked] > 0.1).all() and (labels.distance[asked] < 12).all()
+    distance = MOUNT.height * labels.distance[asked]
+    assert (distance > 0.1).all() and (distance < 12).all()
     # saturated color is in the labelled columns, and the label says which
     for color, (high, low) in enumerate([(0, 2), (1, 0), (2, 0), (0, 2)]):
         for clip, frame, _, column in np.argwhere(labels.color == color)[:20]:
@@ -68,13 +69,13 @@ def test_a_far_object_over_a_near_one_has_the_second_slot():
     things = [RoomObject("object_0_red_box", "red", "box", 1.2, 0.0, 0.0, 0.25, 0.28, (0.9, 0.1, 0.1)),
               RoomObject("object_1_blue_ball", "blue", "ball", 2.8, 0.0, 0.0, 0.24, 0.48, (0.1, 0.1, 0.9))]
     room = replace(generate_room("train", 0), objects=things, obstacles=[], start=(0.0, 0.0, 0.0))
-    camera = RayCamera(room_xml(room))
+    camera = RayCamera(room_xml(room), directions=directions())
     camera.render(0.0, 0.0, 0.0)
     labels = label_columns(camera, {o.name: o.radius for o in things})
     middle = COLUMNS // 2
     assert labels.color[:, middle].tolist() == [COLORS.index("red"), COLORS.index("blue")]
     assert labels.shape[:, middle].tolist() == [SHAPES.index("box"), SHAPES.index("ball")]
-    assert labels.distance[:, middle] == pytest.approx([1.05, 2.65], abs=0.01)
+    assert camera.mount.height * labels.distance[:, middle] == pytest.approx([1.05, 2.65], abs=0.01)
     aside = int(np.flatnonzero(labels.color[0] >= 0)[0])   # where the box alone is
     assert labels.color[1, aside] == NOTHING and (labels.color[:, 0] == NOTHING).all()
 

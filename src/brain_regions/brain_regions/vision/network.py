@@ -163,6 +163,7 @@ class _Network(nn.Module):
     def folded(self):
         """A copy for inference, with the normalization multiplied into the weights."""
         other = copy.deepcopy(self).eval()
+        other.steady = False
         for k, (convolution, norm) in enumerate(zip(other.convolutions, other.norms)):
             if isinstance(norm, nn.BatchNorm2d):
                 other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)

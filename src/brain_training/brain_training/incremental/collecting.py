@@ -105,6 +105,7 @@ class Collector:
                 return
             message, self._picture = level, at
             lens = level_info(level_mount(self._lens) or self._mount)
+            lens.header.stamp = message.header.stamp
             self._standing[LENS] = Kept(LENS, self.topics[LENS], at, lens)
         if topic in STANDING:
             self._standing[topic] = Kept(topic, kind, at, message)

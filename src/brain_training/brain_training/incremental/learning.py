@@ -60,7 +60,7 @@ class Mixed:
         assert self._old is not None
         return _clip(self._old, (number - self._news) % len(self._old.images))
 
-    def take_all(self, progress: Any) -> None:
+    def take_all(self, progress: Any, processes: int = 1) -> None:
         """They are there."""
 
 

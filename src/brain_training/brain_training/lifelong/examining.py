@@ -15,7 +15,7 @@ from brain_regions.vision.decode import Found, decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import SpikingVision, column_angles
 from brain_sim.camera import SeenObject
-from brain_sim.things import COLORS, SHAPES
+from brain_sim.scenery import COLORS, KINDS
 from brain_training.vision import STEPS
 from brain_training.vision_data import CLEAR_PIXELS, UNSURE, Clips, Labels
 from brain_training.vision_score import WITHIN, Tally
@@ -24,16 +24,16 @@ _ANGLES = column_angles().numpy()
 
 
 def objects_of(labels: Labels) -> list[SeenObject]:
-    """Lists the objects that the labels [SLOTS, COLUMNS] of one picture say it shows."""
+    """Lists the objects that the labels [SLOTS, COLUMNS] of one picture say it shows; distances as labels have them."""
     seen = {(int(labels.color[at]), int(labels.shape[at]), float(labels.bearing[at])):
             (float(labels.distance[at]), float(labels.width[at])) for at in map(tuple, np.argwhere(labels.color >= 0))}
-    return [SeenObject("", COLORS[color], SHAPES[shape], bearing, distance, bearing, distance, CLEAR_PIXELS, 0.0, width)
+    return [SeenObject("", COLORS[color], KINDS[shape], bearing, distance, bearing, distance, CLEAR_PIXELS, 0.0, width)
             for (color, shape, bearing), (distance, width) in seen.items()]
 
 
 def _told(found: Found, objects: Sequence[SeenObject], labels: Labels) -> bool:
     """Tells whether the labels say if a detection is right or wrong."""
-    if any(COLORS.index(one.color) == found.color and SHAPES.index(one.shape) == found.shape
+    if any(COLORS.index(one.color) == found.color and KINDS.index(one.shape) == found.shape
            and abs(one.camera_bearing - found.bearing) < WITHIN for one in objects):
         return True
     column = int(np.abs(_ANGLES - found.bearing).argmin())
@@ -50,7 +50,7 @@ def examined(network: SpikingVision, clips: Clips) -> Tally:
             state = looking.look(picture, state, STEPS).state
         labels = Labels(*(part[number, -1] for part in clips.labels))
         objects = objects_of(labels)
-        tally.add([one for one in decode(state["u"].T) if _told(one, objects, labels)], objects)
+        tally.add([one for one in decode(state["u"].T, 1.0) if _told(one, objects, labels)], objects)
     return tally
 
 

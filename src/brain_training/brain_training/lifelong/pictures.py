@@ -11,7 +11,7 @@ WINDOW = 8              # pictures that are judged together
 HUES = 12               # parts of the circle of hues
 NAMES = ("light above", "red above", "blue above", "light below", "red below", "blue below", "contrast",
          *(f"hue {number}" for number in range(HUES)))
-_ABOVE, _BELOW = slice(0, 24), slice(44, 64)    # rows: walls and ceiling, and the floor
+_ABOVE, _BELOW = slice(0, 12), slice(31, 80)    # rows of level pictures: walls and ceiling, and the floor
 _LEAST = 4.0            # of 255; darker than this has no color that could be told
 _COLORED = 0.45         # saturation from which on a pixel is a thing's rather than a wall's
 _BRIGHT = 40.0          # of 255, that such a pixel has at least
@@ -21,17 +21,17 @@ def looked(images: np.ndarray) -> np.ndarray:
     """Numbers of pictures.
 
     Args:
-        images: uint8 [pictures, HEIGHT, WIDTH, 3].
+        images: uint8 [pictures, HEIGHT, WIDTH, 3]; what is black in them (0, 0, 0) is not looked at.
 
     Returns:
         float64 [pictures, len(NAMES)]: for the rows above and below the logarithm of the median brightness and of the
         medians of red and blue over green; the standard deviation of brightness; and the share of all pixels that are
         colored and have a hue in each part of the circle.
     """
-    values = images.astype(np.float64)
-    contrast = values.mean(-1).std((1, 2)) / 255.0
-    return np.concatenate([_surface(values[:, _ABOVE]), _surface(values[:, _BELOW]), contrast[:, None],
-                           _hues(values)], 1)
+    values, seen = images.astype(np.float64), _seen(images)
+    contrast = np.nanstd(np.where(seen, values.mean(-1), np.nan), (1, 2)) / 255.0
+    return np.concatenate([_surface(values[:, rows], _seen(images[:, rows])) for rows in (_ABOVE, _BELOW)]
+                          + [contrast[:, None], _hues(values) / seen.mean((1, 2))[:, None]], 1)
 
 
 def windows(numbers: np.ndarray, size: int = WINDOW) -> np.ndarray:
@@ -53,9 +53,16 @@ def windows(numbers: np.ndarray, size: int = WINDOW) -> np.ndarray:
     return found
 
 
-def _surface(values: np.ndarray) -> np.ndarray:
+def _seen(images: np.ndarray) -> np.ndarray:
+    """Where the camera sees, bool [pictures, rows, columns]; where it sees nothing of these rows: everywhere."""
+    seen = images.any(-1)
+    return seen | ~seen.any((1, 2), keepdims=True)
+
+
+def _surface(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """[pictures, 3] of values [pictures, rows, columns, 3]: medians, since things are small and surfaces large."""
-    red, green, blue = np.maximum(np.median(values.reshape(len(values), -1, 3), 1), _LEAST).T
+    colors = np.where(seen[..., None], values, np.nan).reshape(len(values), -1, 3)
+    red, green, blue = np.maximum(np.nanmedian(colors, 1), _LEAST).T
     return np.stack([np.log((red + green + blue) / 3.0), np.log(red / green), np.log(blue / green)], 1)
 
 

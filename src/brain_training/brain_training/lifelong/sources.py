@@ -15,6 +15,7 @@ from brain_training.lifelong.pictures import NAMES, WINDOW, looked, windows
 from brain_training.looks import Look
 from brain_training.recordings.bags import RecordingError, opened
 from brain_training.recordings.library import IMAGES, Recording, find
+from brain_training.recordings.reading import INFO
 from brain_training.recordings.views import picture_of
 from brain_training.recordings.vision import recorded_clips
 from brain_training.vision_data import Clips, Studio
@@ -71,10 +72,13 @@ class Recorded(NamedTuple):
         numbers: list[np.ndarray] = []
         taken: int | None = None
         with opened(recording.path) as bag:
-            for heard in bag.messages({recording.pictures: IMAGES}):
-                if len(numbers) < most and (taken is None or abs(heard.stamp - taken) >= self.every * 1e9):
+            lens, info = bag.lens_of(recording.pictures), None
+            for heard in bag.messages({recording.pictures: IMAGES, **({lens: INFO} if lens else {})}):
+                if heard.topic == lens:
+                    info = heard.message
+                elif len(numbers) < most and (taken is None or abs(heard.stamp - taken) >= self.every * 1e9):
                     taken = heard.stamp
-                    picture = picture_of(heard.message, recording.path, recording.pictures, recording.mount)
+                    picture = picture_of(heard.message, recording.path, recording.pictures, recording.mount, info)
                     numbers.append(looked(picture[None])[0])
         return np.stack(numbers) if numbers else np.zeros((0, len(NAMES)))
 

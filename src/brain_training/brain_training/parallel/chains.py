@@ -13,6 +13,7 @@ from brain_regions.neurons import LIFState, li_weights, lif_run
 from brain_regions.vision.network import COLUMNS, LAYERS_READ, MICRO_STEP, NEURON, OUTPUTS, Layer, sizes
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost
+from brain_training.vision import STEPS
 
 
 class VisionChain(Chain):
@@ -44,9 +45,9 @@ class VisionChain(Chain):
     def kinds(self, micro: Micro) -> dict[str, Kind]:
         """Spikes [micro-steps, batch, channels, rows, columns], channels last; u [batch, OUTPUTS, COLUMNS]."""
         batch, frames = micro.batch[0].shape[:2]
-        spikes = {name: Kind((micro.steps, batch, *size), True, (0, 1, 3, 4, 2))
+        spikes = {name: Kind((_steps(frame, micro), batch, *size), True, (0, 1, 3, 4, 2))
                   for layer, size in zip(self.layers, sizes(self.layers))
-                  for name in _each(layer.name, frames)}
+                  for frame, name in enumerate(_each(layer.name, frames))}
         return spikes | {name: Kind((batch, OUTPUTS, COLUMNS), False, (0, 1, 2)) for name in _each("u", frames)}
 
     def _layer(self, k: int, values: Values, micro: Micro) -> Values:
@@ -58,7 +59,7 @@ class VisionChain(Chain):
             else:
                 image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
                 x = network._charge(k, image)[None]
-            x = x.expand(micro.steps, -1, -1, -1, -1)
+            x = x.expand(_steps(frame, micro), -1, -1, -1, -1)
             if v is None:
                 v = torch.zeros_like(x[0]).contiguous(memory_format=torch.channels_last)
             # no gradient passes from picture to picture, as in the task's loss
@@ -71,13 +72,18 @@ class VisionChain(Chain):
         u = torch.zeros(len(micro.batch[0]), OUTPUTS, COLUMNS, device=micro.batch[0].device)
         for frame, name in enumerate(_each("u", frames)):
             trains = [values[f"{self.network.layers[k].name}.{frame}"] for k in LAYERS_READ]
-            found[name] = u = self.network._read(trains, u.detach(), micro.steps)
+            found[name] = u = self.network._read(trains, u.detach(), _steps(frame, micro))
         return found
 
     def lost(self, values: Values, micro: Micro) -> Lost:
         """Of the answers to each picture."""
         said = [({"u": values[name]}, []) for name in _each("u", micro.batch[0].shape[1])]
         return self.task.lost(Said(said), micro.batch, micro.rng())
+
+
+def _steps(frame: int, micro: Micro) -> int:
+    """Micro-steps of a picture of a clip, as the task's loss has them: the first has those that are drawn."""
+    return STEPS if frame else micro.steps
 
 
 def _each(name: str, frames: int) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ import numpy as np
 from brain_observe.pictures import is_gray
 from brain_regions.picture_watch import MIRRORED, PictureWatch
 from brain_runtime.contract import odometry
-from brain_runtime.contract.images import LensError
+from brain_runtime.contract.images import SMALLEST, LensError
 from brain_sim import robot
 from brain_training.recordings.bags import Bag, RecordingError, opened
 from brain_training.recordings.library import IMAGES, LIST, OUTCOMES, SELF, Recording
 from brain_training.recordings.outcomes import outcomes
 from brain_training.recordings.own_labels import Odometry, OwnLabels
-from brain_training.recordings.views import View, picture_of, views
+from brain_training.recordings.views import View, inner, picture_of, views
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,9 @@ def frames(recording: Recording, source: str) -> Iterator[Frame]:
                     raise RecordingError(f"{recording.path}: {info_topic} is refused: {error}; take the recording out "
                                          f"of the folder, or record it with a right calibration") from error
                 pose = poses.at(stamp) if poses is not None else None
-                if pose is not None and watch.take(image, pose, stamp / 1e9) == MIRRORED:
+                part = inner(image)
+                if pose is not None and min(part.shape[:2]) >= SMALLEST and watch.take(
+                        part, pose, stamp / 1e9) == MIRRORED:
                     raise RecordingError(f"{recording.path}: {MIRRORED} Where the camera hangs upside down, say so: "
                                          f"\"camera_roll\": 3.14 in {LIST}")
                 seen = label(stamp)

@@ -20,6 +20,7 @@ from brain_training.vision_data import CLEAR_PIXELS, NOTHING, UNSURE, Labels
 
 SURE = 0.5              # confidence from which on an object of a label is asked for
 WIDEST = math.radians(80.0)
+WIDE = 0.8              # of what the camera sees in the widest row of a level picture: in those of a rectangle
 
 
 class View(NamedTuple):
@@ -75,6 +76,14 @@ def picture_of(message: Any, path: Path, topic: str, mount: Mount, info: Any = N
 def shown(picture: np.ndarray) -> np.ndarray:
     """Columns, bool [COLUMNS], of which a level picture shows something."""
     return picture.any((0, 2)).reshape(COLUMNS, -1).any(1)
+
+
+def inner(picture: np.ndarray) -> np.ndarray:
+    """Part of a level picture, a rectangle, in which the camera sees everywhere: [rows, columns, 3]."""
+    seen = picture.any(-1)
+    wide = seen.sum(1)
+    rows = wide >= WIDE * wide.max()
+    return picture[rows][:, seen[rows].all(0)]
 
 
 def views(message: Any, mount: Mount) -> list[View]:

@@ -122,14 +122,12 @@ class Pool:
         place = self._order[(number - self._simulated) % len(self._order)]
         return Clips(self._pool.images[place], Labels(*(part[place] for part in self._pool.labels)))
 
-    def take_all(self, progress: Progress) -> None:
-        """Makes all of them, which :meth:`take` then gives at once."""
+    def take_all(self, progress: Progress, processes: int = 1) -> None:
+        """Makes all of them, which :meth:`take` then gives at once; see :meth:`Studio.take_all`."""
         if self._pool is None:
             self._read(progress)
-        for number in range(self._simulated):
-            self._studio.take(number)
-            if (number + 1) % 100 == 0 or number + 1 == self._simulated:
-                progress(number + 1, self._simulated)
+        if self._simulated:
+            self._studio.take_all(progress, processes, self._simulated)
 
     def _read(self, progress: Progress) -> None:
         """Cuts the recorded clips."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from brain_training.definitions.language import SpikingReader
 from brain_training.definitions.motor import MotorNetwork
-from brain_regions.vision.network import SpikingVision
+from brain_regions.vision.network import HEIGHT, INPUTS, WIDTH, SpikingVision
 
 NAMES = ("vision", "language", "motor")
 
@@ -36,9 +36,10 @@ def made(name: str, net: Any, seed: int = 5, size: int = 3) -> Made:
     drawn = torch.Generator().manual_seed(seed)
     net.train()
     if name == "vision":
-        pictures, state, trains = torch.randn(2, size, 3, 48, 96, generator=drawn), net.rest(size), []
-        values = []
-        for picture in pictures:
+        pictures = torch.randn(2, size, INPUTS, HEIGHT, WIDTH, generator=drawn)
+        state, trains, values = net.rest(size), [], []
+        for number, picture in enumerate(pictures):
+            net.steady = number == 0        # by rates, then as it runs
             state, fired = net(picture.contiguous(memory_format=torch.channels_last), state, 6)
             values.append(state["u"])
             state = {key: value.detach() for key, value in state.items()}

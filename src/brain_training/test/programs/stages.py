@@ -13,6 +13,7 @@ import torch
 from networks_here import network
 from torch import Tensor
 
+from brain_regions.vision.network import COLORS, COLUMNS, HEIGHT, INPUTS, KINDS, SLOTS, WIDTH
 from brain_training.language import LanguageTask
 from brain_training.language_data import MENTION
 from brain_training.motor import MotorTask
@@ -29,11 +30,11 @@ def batch(name: str, size: int) -> tuple[Tensor, ...]:
     """A batch as a task collates it, of noise."""
     drawn = torch.Generator().manual_seed(7)
     if name == "vision":
-        target = torch.randn(size, 2, 2, 6, 48, generator=drawn)
-        target[:, :, :, 0] = torch.randint(-1, 4, (size, 2, 2, 48), generator=drawn).float()
-        target[:, :, :, 1] = torch.randint(0, 3, (size, 2, 2, 48), generator=drawn).float()
+        target = torch.randn(size, 2, SLOTS, 6, COLUMNS, generator=drawn)
+        target[:, :, :, 0] = torch.randint(-1, COLORS, (size, 2, SLOTS, COLUMNS), generator=drawn).float()
+        target[:, :, :, 1] = torch.randint(0, KINDS, (size, 2, SLOTS, COLUMNS), generator=drawn).float()
         target[:, :, :, 5] = 1.0
-        return torch.randn(size, 2, 3, 48, 96, generator=drawn), target
+        return torch.randn(size, 2, INPUTS, HEIGHT, WIDTH, generator=drawn), target
     if name == "motor":
         return (torch.rand(8, size, network("motor").w0.shape[0], generator=drawn),
                 torch.randint(0, 3, (8, size, 3), generator=drawn).float(), torch.ones(8, size))
@@ -54,6 +55,9 @@ def piped(rank: int, name: str, schedule: str, micros: int, each: int | None, si
     off, same = {}, []
     for step in range(steps):
         whole = batch(name, size + step)        # another size: what crosses has other shapes
+        if name == "vision":        # by rates at the beginning, as it runs at the end
+            for one in (net, alone, by_forward):
+                task.begin(0, step and task.steps - 1, one, lambda *news: None)
 
         def rng(step: int = step) -> np.random.Generator:
             return stream("step", 0, step)
