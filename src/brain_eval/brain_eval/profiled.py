@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Callable, NamedTuple
 
 import mujoco
@@ -16,7 +16,7 @@ import numpy as np
 
 from brain_eval.policies import ablation_of
 from brain_runtime.contract.ablation import Ablation
-from brain_runtime.contract.optics import Mount
+from brain_runtime.contract.camera_mount import CameraParameters
 from brain_runtime.graph import SIM_WORLD
 from brain_runtime.graph.resolve import resolve
 from brain_runtime.graph.robots import Robot, load_robot
@@ -44,7 +44,7 @@ SENTENCE = "go to the red ball"
 
 
 @dataclass(frozen=True)
-class Mounts:
+class Mounts(CameraParameters):
     """Mounting of lidar and camera, by the names that profiles have for it."""
 
     lidar_x: float = parameter(0.0, "how far ahead of the base frame the lidar is", unit="m", low=-5.0, high=5.0)
@@ -53,19 +53,7 @@ class Mounts:
     lidar_height: float = parameter(simulated.LIDAR_HEIGHT, "how high above the floor it is", unit="m", low=0.0,
                                     high=5.0)
     lidar_frame: str = parameter(LIDAR, "its frame")
-    camera_x: float = parameter(simulated.CAMERA_FORWARD, "how far ahead of the base frame the camera is", unit="m",
-                                low=-5.0, high=5.0)
-    camera_y: float = parameter(0.0, "how far to the left it is", unit="m", low=-5.0, high=5.0)
-    camera_height: float = parameter(simulated.CAMERA_HEIGHT, "how high above the floor it is", unit="m", low=0.02,
-                                     high=5.0)
-    camera_yaw: float = parameter(0.0, "direction it looks in", unit="rad", low=-math.pi, high=math.pi)
-    camera_pitch: float = parameter(0.0, "how far down it looks", unit="rad", low=-0.8, high=0.8)
     camera_frame: str = parameter(OPTICAL, "its optical frame")
-
-    @property
-    def mount(self) -> Mount:
-        """Mounting of the camera."""
-        return Mount(self.camera_x, self.camera_y, self.camera_height, self.camera_yaw, self.camera_pitch)
 
 
 @dataclass(frozen=True)
@@ -154,11 +142,10 @@ class ProfiledWorld(World):
         return out
 
     def _fixed(self, stamp: Any) -> list[Any]:
-        body = self.parameters
+        body, mount = self.parameters, self.parameters.mount
         places = {
             LIDAR: (body.lidar_frame, (body.lidar_x, body.lidar_y, body.lidar_height), (0.0, 0.0, body.lidar_yaw)),
-            CAMERA: (CAMERA, (body.camera_x, body.camera_y, body.camera_height), (0.0, body.camera_pitch,
-                                                                                  body.camera_yaw))}
+            CAMERA: (CAMERA, (mount.x, mount.y, mount.height), (mount.roll, mount.pitch, mount.yaw))}
         found = []
         for joint in JOINTS:
             if not joint.moving:
@@ -169,17 +156,16 @@ class ProfiledWorld(World):
 
 
 @dataclass(frozen=True)
-class CameraParameters(Camera.Parameters, Mounts):
+class PictureParameters(Camera.Parameters, Mounts):
     """Size of the picture, lens and mounting."""
 
-    field_of_view: float = parameter(simulated.CAMERA_HFOV, "of the lens, horizontal", unit="rad", low=0.2, high=2.8)
     picture_rate: float = parameter(simulated.CAMERA_RATE, "pictures", unit="Hz", low=1.0, high=100.0)
 
 
 class ProfiledCamera(Camera):
     """The camera where a profile has it."""
 
-    Parameters = CameraParameters
+    Parameters = PictureParameters
 
     def configure(self, parameters) -> None:
         """Takes the parameters; the rate is one of them."""
@@ -188,17 +174,14 @@ class ProfiledCamera(Camera):
 
     def step(self, inbox, state, dt, rng):
         """One picture, unless the room or a fresh pose is missing."""
-        p: CameraParameters = self.parameters
+        p: PictureParameters = self.parameters
         if self.camera is None and inbox.get("world") is not None:
             self.camera = RayCamera(json.loads(inbox.get("world").data)["xml"], p.width, p.height, p.field_of_view,
-                                    pitch=p.camera_pitch)
+                                    mount=p.mount)
         pose = fresh_pose(inbox)
         if self.camera is None or pose is None:
             return {}, state
-        x, y, yaw = pose
-        mount, c, s = p.mount, math.cos(yaw), math.sin(yaw)
-        eye = x + c * mount.x - s * mount.y, y + s * mount.x + c * mount.y, mount.height
-        picture = self.camera.render_from(eye, yaw + mount.yaw, rng=rng if p.noise else None)
+        picture = self.camera.render(*pose, rng if p.noise else None)
         frame = p.frame_prefix + p.camera_frame
         return {"image": image_message(self.image, picture, frame),
                 "info": info_message(self.info, self.camera, frame)}, state
@@ -208,10 +191,10 @@ def body_of(robot: Robot) -> dict[str, Any]:
     """Collects what a profile and its kit say of a body, by the names of the parameters above."""
     kit = {part: robot.kit.get(part, {}) for part in ("lidar", "camera", "base")}
     known = {**robot.shared, **robot.regions.get("vision", {})}
-    found = {name: known[name] for name in ("radius", "lidar_x", "lidar_y", "lidar_yaw", "scan_zero_is_far", "camera_x",
-                                            "camera_height", "camera_yaw", "field_of_view", "stamped") if name in known}
+    names = "radius", "lidar_x", "lidar_y", "lidar_yaw", "scan_zero_is_far", "stamped"
+    found = {name: known[name] for name in (*names, *(one.name for one in fields(CameraParameters))) if name in known}
     for part, keys in (("lidar", ("rate", "beams", "from", "to", "nearest", "farthest", "height", "frame")),
-                       ("camera", ("y", "pitch", "frame"))):
+                       ("camera", ("frame",))):
         found |= {f"{part}_{key}": kit[part][key] for key in keys if key in kit[part]}
     for name, key, most in (("max_linear", "max_linear", simulated.MAX_SPEED),
                             ("max_angular", "max_angular", simulated.MAX_TURN)):
@@ -297,7 +280,7 @@ def drive(name: str, vision: str = "conventional", *, width: int = 160, seconds:
     from brain_eval.baselines.color_vision import ColorVision
 
     given = {"world": {**taken(WorldParameters), "room_text": room.to_json()},
-             "camera": {**taken(CameraParameters), "width": width, "height": height}}
+             "camera": {**taken(PictureParameters), "width": width, "height": height}}
     if vision == "conventional":
         given["vision"] = taken(ColorVision.Parameters)
     resolved = resolve("brain", SIM_WORLD, name, parameters=given, ablation=Ablation(instead.classes), host="local",

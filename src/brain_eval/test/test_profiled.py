@@ -57,7 +57,7 @@ def test_topics_rates_and_mounts_are_the_profiles(name):
     image, info = heard["camera/image_raw"][-1], heard["camera/camera_info"][-1]
     mount = frames.mount(image.header.frame_id, "base_link")
     assert (mount.x, mount.height, mount.pitch) == pytest.approx(
-        (robot.shared["camera_x"], robot.shared["camera_height"], kit["camera"].get("pitch", 0.0)))
+        (robot.shared["camera_x"], robot.shared["camera_height"], robot.shared.get("camera_pitch", 0.0)))
     assert 2 * math.atan(info.width / 2 / info.k[0]) == pytest.approx(body["field_of_view"], abs=0.01)
     assert {hasattr(message, "twist") for message in heard["cmd_vel"]} == {robot.shared["stamped"]}
 

@@ -11,10 +11,14 @@ from brain_regions import spike_trains
 from brain_regions.motor import Motor
 from brain_regions.pfc import PrefrontalCortex, decision, memory, region
 from brain_regions.vision import Vision
+from brain_runtime.contract.images import Lens
+from brain_runtime.contract.optics import Mount
 from brain_runtime.hosts.local import LocalHost
+from brain_sim.description import transform
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
+LENS = Lens(48.0, 96, 64, 48.0, 32.0)
 POPULATIONS = [p.rate for cls in (Vision, PrefrontalCortex, Motor) for p in cls.populations if p.told]
 ALL = [port.topic for port in Introspection.would_publish({"populations": POPULATIONS}).values()]
 
@@ -126,23 +130,49 @@ def test_a_picture_that_cannot_be_read_is_said_once(caplog):
 
 
 def test_a_frame_is_where_the_object_is():
-    eye = picture.Eye(ahead=0.15, height=0.35, yaw=0.0, focal=48.0, middle=(47.5, 31.5))
+    eye = picture.Eye(Mount(0.15), LENS)
     left, top, right, bottom = picture.frame_of(detected(bearing=0.0, distance=2.15, width=2 * math.atan(0.1)), eye)
-    assert (left + right) / 2 == pytest.approx(47.5) and right - left == pytest.approx(48 * 0.4 / 2.0)
-    assert bottom == pytest.approx(31.5 + 48 * 0.35 / 2.0) and bottom - top == pytest.approx(right - left)
+    assert (left + right) / 2 == pytest.approx(48.0) and right - left == pytest.approx(48 * 0.4 / 2.0)
+    assert bottom == pytest.approx(32.0 + 48 * 0.35 / 2.0) and bottom - top == pytest.approx(right - left)
     _, top, _, bottom = picture.frame_of(detected(shape=BOX, distance=2.15, width=2 * math.atan(0.1)), eye)
-    assert 31.5 + 48 * 0.35 / 2.0 < bottom < 31.5 + 48 * 0.35 / 1.8     # its near side stands on the floor
-    assert top == pytest.approx(31.5 + 48 * (0.35 - 0.28) / 2.0)
+    assert 32.0 + 48 * 0.35 / 2.0 < bottom < 32.0 + 48 * 0.35 / 1.8     # its near side stands on the floor
+    assert top == pytest.approx(32.0 + 48 * (0.35 - 0.28) / 2.0)
     aside = picture.frame_of(detected(bearing=math.radians(20), distance=2.0), eye)
     assert (aside[0] + aside[2]) / 2 < 35       # what is to the left of base_link is on the left
     assert picture.frame_of(detected(bearing=3.0), eye) is None
     # A camera that looks to the left sees in the middle what stands there, and to its right what is ahead.
-    left = picture.Eye(ahead=0.0, height=0.35, yaw=0.5, focal=48.0, middle=(47.5, 31.5))
-    for bearing, column, along in ((0.5, 47.5, 2.0), (0.0, 47.5 + 48 * math.tan(0.5), 2.0 * math.cos(0.5))):
+    left = picture.Eye(Mount(yaw=0.5), LENS)
+    for bearing, column, along in ((0.5, 48.0, 2.0), (0.0, 48.0 + 48 * math.tan(0.5), 2.0 * math.cos(0.5))):
         frame = picture.frame_of(detected(bearing=bearing, distance=2.0, width=0.1), left)
         assert sum(frame[::2]) / 2 == pytest.approx(column, abs=0.5)
-        assert sum(frame[1::2]) / 2 == pytest.approx(31.5 + 48 * (0.35 - 2.0 * math.tan(0.05)) / along)
+        assert sum(frame[1::2]) / 2 == pytest.approx(32.0 + 48 * (0.35 - 2.0 * math.tan(0.05)) / along)
     assert picture.frame_of(detected(distance=math.nan), eye) is None
+
+
+def test_a_frame_is_drawn_where_a_leaning_camera_shows_the_object():
+    ball = detected(bearing=0.2, distance=2.0, width=0.2)
+    level, down = (picture.frame_of(ball, picture.Eye(Mount(0.15, pitch=pitch), LENS)) for pitch in (0.0, 0.2))
+    assert sum(down[1::2]) / 2 == pytest.approx(sum(level[1::2]) / 2 - 48 * math.tan(0.2), abs=1.5)     # higher up
+    left, top, right, bottom = picture.frame_of(ball, picture.Eye(Mount(0.15, roll=math.pi), LENS))
+    assert (96 - right, 64 - bottom, 96 - left, 64 - top) == pytest.approx(level)
+    assert picture.frame_of(detected(bearing=0.0), picture.Eye(Mount(pitch=math.pi), LENS)) is None
+
+
+def test_a_frame_is_drawn_by_the_mounting_that_frames_tell():
+    class Vision(Introspection):
+        def _eye(self, *about):
+            self.eye = super()._eye(*about)
+            return self.eye
+
+    host = LocalHost({"introspection": Vision("introspection")})
+    host.listen("inside/image", lambda message: None)
+    host.publish("tf_static", make("tf2_msgs/msg/TFMessage", transforms=[transform(
+        "base_link", "eye", (0.2, 0.1, 0.5), (0.0, 0.1, 0.3), time_message(1.0))]))
+    shown = image(90, 1.0)
+    shown.header.frame_id = "eye"
+    host.publish("camera/image_raw", shown)
+    host.advance(1.0)
+    assert vars(host.regions["introspection"].eye.mount) == pytest.approx(vars(Mount(0.2, 0.1, 0.5, 0.3, 0.1)))
 
 
 def test_markers_are_where_and_what_is_remembered():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from brain_regions.azimuth import wrap
 from brain_regions.beams import Beams, heard, misshapen
 from brain_regions.body import Body
-from brain_regions.robot_frames import Framed, RobotFrames
+from brain_runtime.contract.robot_frames import Framed, RobotFrames
 from brain_runtime import SENSOR, In
 from brain_runtime.contract.frames import Frames
 from brain_runtime.contract.optics import Mount

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from brain_regions.vision.decode import decode
+from brain_regions.vision.decode import decode, meant
 from brain_regions.vision import weights
 from brain_regions import circuits
 from brain_regions.membranes import decay
@@ -82,9 +82,10 @@ def test_the_surest_comes_first():
 
 def test_a_longer_lens_narrows_angles_and_lengthens_distances():
     u = answer((10, 20, 2, 1, 0.4, 1.5, 0.3))
-    (found,) = decode(u, focal=2 * FOCAL)
+    (found,) = meant(decode(u), 2 * FOCAL)
     assert math.tan(found.bearing) == pytest.approx(math.tan(0.4) / 2)
     assert (found.distance, found.width) == pytest.approx((3.0, 0.15))
+    assert meant(decode(u), FOCAL) == decode(u) and meant(decode(u), FOCAL, 2.0)[0].distance == pytest.approx(3.0)
 
 
 def test_no_answer_makes_it_fail():

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from brain_runtime.contract.optics import Mount
 from brain_sim import robot
 from brain_sim.geometry import wrap_angle
 from brain_sim.mjcf import GROUP_ROBOT, GROUP_THING
 from brain_sim.things import COLORS
 
+MOUNT = Mount(robot.CAMERA_FORWARD, 0.0, robot.CAMERA_HEIGHT)
+"""Place of the simulated robot's camera."""
 FLOOR, CEILING, EAST, WEST, NORTH, SOUTH = -1, -2, -3, -4, -5, -6
 _SHELL_NORMALS = {FLOOR: (0, 0, 1), CEILING: (0, 0, -1), EAST: (-1, 0, 0), WEST: (1, 0, 0),
                   NORTH: (0, -1, 0), SOUTH: (0, 1, 0)}
@@ -27,7 +30,7 @@ class SeenObject:
 
     bearing: radians, positive to the left, and distance: meters, horizontal, both from the origin of
     base_link to the object's center. camera_bearing, camera_distance: the same from the camera's optical
-    center (0.15 m ahead of base_link, axes parallel). pixels: how many show it. column: mean image column
+    center, and from its yaw. pixels: how many show it. column: mean image column
     of its pixels. width: radians that the whole object would cover, from the camera.
     """
 
@@ -46,16 +49,16 @@ class SeenObject:
 class RayCamera:
     """Pinhole camera of `width` x `height` pixels with square pixels over a room given as MJCF.
 
-    hfov: horizontal field of view in radians. `chase` makes the robot itself visible. The optical axis
-    is horizontal unless `pitch` (radians, positive down) says otherwise.
+    hfov: horizontal field of view in radians. mount: of the camera on the robot. `chase` makes the robot
+    itself visible.
     """
 
     def __init__(self, xml: str, width: int = robot.CAMERA_WIDTH, height: int = robot.CAMERA_ROWS,
-                 hfov: float = robot.CAMERA_HFOV, *, pitch: float = 0.0, chase: bool = False):
+                 hfov: float = robot.CAMERA_HFOV, *, mount: Mount = MOUNT, chase: bool = False):
         self.model = mujoco.MjModel.from_xml_string(xml)
         self.data = mujoco.MjData(self.model)
         mujoco.mj_forward(self.model, self.data)
-        self.width, self.height, self.hfov = width, height, hfov
+        self.width, self.height, self.hfov, self.mount = width, height, hfov, mount
         self.focal = width / 2 / np.tan(hfov / 2)
         """Focal length in pixels, the same for rows and columns."""
         model = self.model
@@ -66,10 +69,10 @@ class RayCamera:
         u = -(np.arange(width) + 0.5 - width / 2) / self.focal
         v = -(np.arange(height) + 0.5 - height / 2) / self.focal
         left, up = np.meshgrid(u, v)
-        c, s = np.cos(pitch), np.sin(pitch)
+        (c, s), (k, r) = ((np.cos(angle), np.sin(angle)) for angle in (mount.pitch, mount.roll))
+        left, up = k * left - r * up, r * left + k * up
         ahead = np.stack([c + s * up, left, c * up - s], axis=-1).reshape(-1, 3)
         self._rays = ahead / np.linalg.norm(ahead, axis=1, keepdims=True)
-        self._pitch = pitch
 
         def numeric(name):
             k = model.numeric(name).id
@@ -111,14 +114,19 @@ class RayCamera:
 
         `rng` adds the sensor's noise; without it the picture is clean.
         """
-        eye = np.array([x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw),
-                        robot.CAMERA_HEIGHT])
         self._pose = (x, y, yaw)
-        return self._picture(eye, yaw, rng)
+        return self._picture(np.array([*self._eye(x, y, yaw), self.mount.height]), yaw + self.mount.yaw, rng)
+
+    def _eye(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """Place of the camera (m) with base_link at (x, y) and heading `yaw`."""
+        c, s = np.cos(yaw), np.sin(yaw)
+        return x + self.mount.x * c - self.mount.y * s, y + self.mount.x * s + self.mount.y * c
 
     def render_from(self, eye, yaw: float, base: tuple[float, float, float] | None = None,
                     rng: np.random.Generator | None = None) -> np.ndarray:
         """Picture uint8[height, width, 3] from any point `eye` (meters) inside the room, looking along `yaw`.
+
+        Pitch and roll are those of the mount.
 
         base: (x, y, yaw) of the robot, shown only by a camera made with chase=True. rng: as in render.
         """
@@ -175,8 +183,9 @@ class RayCamera:
     def _window(self, eye: np.ndarray, turn: np.ndarray) -> np.ndarray:
         """Indices of the pixels that can show a thing: the bounding rectangle of each one's sphere."""
         rel = (self.data.geom_xpos[self._things] - eye) @ turn.T
-        c, s = np.cos(self._pitch), np.sin(self._pitch)
+        (c, s), (k, r) = ((np.cos(angle), np.sin(angle)) for angle in (self.mount.pitch, self.mount.roll))
         ahead, left, up = c * rel[:, 0] - s * rel[:, 2], rel[:, 1], s * rel[:, 0] + c * rel[:, 2]
+        left, up = k * left + r * up, k * up - r * left
         mask = np.zeros((self.height, self.width), bool)
         for a, lateral, vertical, r in zip(ahead.tolist(), left.tolist(), up.tolist(), self._radius, strict=True):
             if a < -r:
@@ -217,7 +226,7 @@ class RayCamera:
         x, y, yaw = self._pose
         ids = self._ids
         count = np.bincount(ids[ids >= 0], minlength=self.model.ngeom)
-        cx, cy = x + robot.CAMERA_FORWARD * np.cos(yaw), y + robot.CAMERA_FORWARD * np.sin(yaw)
+        cx, cy = self._eye(x, y, yaw)
         seen = []
         for geom, name, color, shape in self._objects:
             half = float(self.model.geom_size[geom, 0])
@@ -228,7 +237,7 @@ class RayCamera:
             away = float(np.hypot(ox - cx, oy - cy))
             seen.append(SeenObject(
                 name, color, shape, float(wrap_angle(np.arctan2(oy - y, ox - x) - yaw)),
-                float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw)),
+                float(np.hypot(ox - x, oy - y)), float(wrap_angle(np.arctan2(oy - cy, ox - cx) - yaw - self.mount.yaw)),
                 away, int(count[geom]), float(columns.mean()), 2 * float(np.arctan2(half, away))))
         return sorted(seen, key=lambda o: -o.pixels)
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from brain_runtime.contract.optics import Mount
 from brain_sim.camera import RayCamera
 from brain_sim.geometry import Footprint
 from brain_sim.layout import TALL
@@ -24,7 +25,7 @@ class ChaseView:
     """Follows the robot through one room. width, height in pixels of the pictures; `xml` as from room_xml."""
 
     def __init__(self, room: Room, xml: str, width: int = 240, height: int = 160):
-        self._camera = RayCamera(xml, width, height, hfov=math.radians(75), pitch=PITCH, chase=True)
+        self._camera = RayCamera(xml, width, height, hfov=math.radians(75), mount=Mount(pitch=PITCH), chase=True)
         self._size = room.size
         self._tall: list[Footprint] = [o.footprint for o in room.obstacles if o.height >= TALL]
         self._yaw: float | None = None

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from brain_runtime.contract.images import Lens
+from brain_runtime.contract.optics import Mount
 from brain_sim import robot
 from brain_sim.camera import CEILING, FLOOR, RayCamera
 from brain_sim.mjcf import room_xml
@@ -47,6 +49,24 @@ def test_left_is_left():
     camera.render(0.0, 0.0, 0.0)
     (o,) = camera.ground_truth_objects()
     assert o.bearing > 0 and o.column < camera.width / 2
+
+
+@pytest.mark.parametrize("mount", [
+    Mount(0.15, 0.0, 0.35, pitch=0.2), Mount(0.1, -0.05, 0.6, 0.3, 0.3, 0.2), Mount(0.0, 0.1, 0.1, -0.4, -0.2, -0.15),
+    Mount(0.15, 0.0, 0.35, roll=math.pi)])
+def test_a_thing_is_where_the_lens_projects_it_however_the_camera_is_mounted(mount):
+    camera = RayCamera(room_xml(room_with(ball(2.0, 0.4, 0.05))), 640, 480, mount=mount)
+    pose = 0.3, -0.2, 0.2
+    camera.render(*pose)
+    (o,) = camera.ground_truth_objects()
+    rows, columns = np.nonzero(camera.geom_ids == camera.model.geom(o.name).id)
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    x, y = 2.0 - pose[0] - c * mount.x + s * mount.y, 0.4 - pose[1] - s * mount.x - c * mount.y
+    assert (o.camera_bearing, o.camera_distance) == pytest.approx(
+        (math.atan2(y, x) - pose[2] - mount.yaw, math.hypot(x, y)), abs=1e-9)
+    level = np.array([math.cos(o.camera_bearing), math.sin(o.camera_bearing), (0.05 - mount.height) / math.hypot(x, y)])
+    at = Lens(camera.focal, 640, 480, 320.0, 240.0).project(level @ mount.turned())
+    assert (columns.mean() + 0.5, rows.mean() + 0.5) == pytest.approx(tuple(at), abs=0.6)
 
 
 def test_area_falls_with_the_square_of_the_distance():

@@ -146,12 +146,12 @@ class FakeRobot:
 
     def _fixed(self) -> Any:
         lidar = [self.value(f"lidar_{key}", 0.0) for key in ("x", "y", "yaw")]
-        camera = [self.value(key, default) for key, default in (("camera_x", 0.1), ("camera_height", 0.3))]
+        camera = {key: self.value(f"camera_{key}", {"x": 0.1, "height": 0.3}.get(key, 0.0))
+                  for key in ("x", "y", "height", "roll", "pitch", "yaw")}
         return make(TYPES["tf_static"], transforms=[
             _transform("base_footprint", "base_link", (0.0, 0.0, 0.0)),
             _transform("base_link", "base_scan", (lidar[0], lidar[1], 0.2), (0.0, 0.0, lidar[2])),
-            _transform("base_link", "camera_link", (camera[0], 0.0, camera[1]), (0.0, 0.0,
-                                                                                 self.value("camera_yaw", 0.0))),
+            _transform("base_link", "camera_link", tuple(camera.values())[:3], tuple(camera.values())[3:]),
             _transform("camera_link", "camera_optical_frame", (0.0, 0.0, 0.0), (-math.pi / 2, 0.0, -math.pi / 2))])
 
     def _odometry(self, v: float, w: float, now: float) -> Any:

@@ -33,15 +33,12 @@ class AnnVision(Vision):
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture."""
-        message = inbox.get("image")
-        if message is None or not inbox.new("image"):
-            return {}, state
-        seen = self._see(inbox, message)
+        seen = self._see(inbox)
         if seen is None:
             return {}, state
-        picture, lens = seen
+        picture, camera = seen
         with self._torch.inference_mode():
             answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
         self.count(multiplies=self._dense)
-        return {"objects": self._objects(answer, lens)}, {
+        return {"objects": self._objects(answer, camera)}, {
             "frames": state["frames"] % 2 ** 20 + 1}

@@ -8,13 +8,13 @@ the shape. Good where the light is plain and objects stand apart; it has no noti
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from brain_regions.vision import Vision
-from brain_runtime import FEATURE, In, Out, Region, SENSOR, parameter
+from brain_runtime import FEATURE, In, Out, Region, SENSOR
 from brain_runtime.contract import images, sights
+from brain_runtime.contract.camera_mount import USUAL, CameraParameters
 from brain_runtime.contract.optics import Mount
 from brain_runtime.interfaces import DetectedObject
 from brain_wire import messages
@@ -24,8 +24,6 @@ DARKEST = 30            # of 255; hue means nothing below
 HUES = {DetectedObject.COLOR_RED: 0.0, DetectedObject.COLOR_GREEN: 120.0, DetectedObject.COLOR_BLUE: 225.0,
         DetectedObject.COLOR_YELLOW: 52.0}      # degrees
 MIN_PIXELS = 10
-CAMERA_FORWARD, CAMERA_HEIGHT = 0.15, 0.35      # m, where the simulated robot carries its camera
-MOUNT = Mount(CAMERA_FORWARD, 0.0, CAMERA_HEIGHT)
 RADIUS = 0.215                                  # m, mean half width of the objects
 BALL, BOX, CYLINDER = DetectedObject.SHAPE_BALL, DetectedObject.SHAPE_BOX, DetectedObject.SHAPE_CYLINDER
 
@@ -89,15 +87,7 @@ class ColorVision(Region):
 
     pictures = Vision.pictures
 
-    @dataclass(frozen=True)
-    class Parameters:
-        """Place of the camera."""
-
-        camera_x: float = parameter(CAMERA_FORWARD, "how far ahead of base_link the camera is", unit="m", low=-5.0,
-                                    high=5.0)
-        camera_height: float = parameter(CAMERA_HEIGHT, "how high above the floor it is", unit="m", low=0.02, high=5.0)
-        camera_pitch: float = parameter(0.0, "how far down it looks", unit="rad", low=-0.8, high=0.8)
-        camera_yaw: float = parameter(0.0, "direction it looks in", unit="rad", low=-math.pi, high=math.pi)
+    Parameters = CameraParameters
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
@@ -112,22 +102,22 @@ class ColorVision(Region):
             return {}, state
         image = np.asarray(message.data).reshape(message.height, message.width, 3)
         try:
-            lens = images.lens(inbox.get("info"), (message.width, message.height), math.pi / 2)
+            lens = images.lens(inbox.get("info"), (message.width, message.height), self.parameters.field_of_view,
+                               self.parameters.rectified)
         except images.LensError as wrong:
             self.trouble = f"camera/camera_info is refused: {wrong}"
             return {}, state
         self.trouble = ""
-        p = self.parameters
-        mount = Mount(p.camera_x, 0.0, p.camera_height, p.camera_yaw, p.camera_pitch)
+        mount = self.parameters.mount
         found = see(image, lens.focal, mount, (lens.column, lens.row))
         right, left = lens.edges
-        result = self.objects(source=self.name, azimuth_min=p.camera_yaw + right, azimuth_max=p.camera_yaw + left,
+        result = self.objects(source=self.name, azimuth_min=mount.yaw + right, azimuth_max=mount.yaw + left,
                               objects=sorted(found, key=lambda o: o.distance)[:32])
         result.header.frame_id = "base_link"
         return {"objects": result}, state
 
 
-def see(image: np.ndarray, focal: float, mount: Mount = MOUNT, ahead: tuple[float, float] | None = None) -> list:
+def see(image: np.ndarray, focal: float, mount: Mount = USUAL, ahead: tuple[float, float] | None = None) -> list:
     """``DetectedObject`` messages for a picture [H, W, 3].
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -74,8 +75,8 @@ def _frame(picture: np.ndarray, lens: Lens, mount: Mount, told: Sequence[Seen], 
     rows, columns = picture.shape[:2]
     by = min(SIZE[0] / columns, SIZE[1] / rows)
     small = Image.fromarray(picture).resize((max(round(columns * by), 1), max(round(rows * by), 1)))
-    eye = Eye(mount.x, mount.height if math.isfinite(mount.height) else HEIGHT, mount.yaw, lens.focal * by,
-              (lens.column * by, lens.row * by))
+    eye = Eye(mount if math.isfinite(mount.height) else replace(mount, height=HEIGHT), lens._replace(
+        focal=lens.focal * by, columns=small.width, rows=small.height, column=lens.column * by, row=lens.row * by))
     shown = Image.fromarray(drawn(np.asarray(small), [seen.message for seen in told], eye, None, 1,
                                   caption(note)))
     draw = ImageDraw.Draw(shown)

@@ -192,10 +192,10 @@ def _stopped(heard: Heard) -> Iterator[Finding]:
 
 def _camera(heard: Heard, topic: str, frame: str, mount: Mount) -> Iterator[Finding]:
     """Finding where the profile says of the camera's mounting what frames contradict; it need not say anything."""
-    has = {"camera_x": mount.x, "camera_yaw": mount.yaw, "camera_height": mount.height}
+    has = {f"camera_{name}": getattr(mount, name) for name in ("x", "y", "height", "yaw", "pitch", "roll")}
     says = {key: heard.value(key, None, "vision") for key in has}
     wrong = {key: has[key] for key, value in says.items() if value is not None
-             and (_turned if key == "camera_yaw" else _off)(value, has[key])}
+             and (_off if key in ("camera_x", "camera_y", "camera_height") else _turned)(value, has[key])}
     if wrong:
         yield Finding("camera-mount", DEGRADES, topic, f"by frame {frame!r} " + ", ".join(
             f"{key} is {value:.3f} and not {says[key]:.3f}" for key, value in wrong.items()),

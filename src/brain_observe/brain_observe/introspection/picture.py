@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from brain_observe.introspection import words
 from brain_runtime.contract import azimuth
-from brain_runtime.interfaces import DetectedObject
+from brain_runtime.contract.images import Lens
+from brain_runtime.contract.optics import Mount
 from brain_runtime.contract.sights import SHAPES, thing
+from brain_runtime.interfaces import DetectedObject
 
 TALL = {"thing": 1.0, "box": 0.7, "cylinder": 2.8}  # height of an object over its width: only the width is told
 WIDTH = 0.4         # m, of an object whose width is not told
@@ -20,48 +21,42 @@ SHADE = (0, 0, 0, 150)
 TEXT_SIZE = 13      # px
 
 
-@dataclass(frozen=True)
-class Eye:
-    """Pose of the camera on the base, and its lens.
+class Eye(NamedTuple):
+    """Place of the camera on the base, and its lens."""
 
-    Attributes:
-        ahead, height: m, from base_link's origin.
-        yaw: rad, direction it looks in.
-        focal: px of the picture's width.
-        middle: column and row (px) straight ahead.
-    """
-
-    ahead: float
-    height: float
-    yaw: float
-    focal: float
-    middle: tuple[float, float]
+    mount: Mount
+    lens: Lens
 
 
 def frame_of(seen: Any, eye: Eye) -> tuple[float, float, float, float] | None:
-    """Left, top, right and bottom (px) of a DetectedObject, which stands on the floor.
+    """Left, top, right and bottom (px, 0 at the edge) of a DetectedObject, which stands on the floor.
 
     None where it is not in front of the camera. Its height is a guess from its width.
     """
     distance = float(seen.distance)
     if not azimuth.sound(seen.bearing, distance):
         return None
-    x, y = distance * math.cos(seen.bearing) - eye.ahead, distance * math.sin(seen.bearing)
-    along = x * math.cos(eye.yaw) + y * math.sin(eye.yaw)
-    aside = -x * math.sin(eye.yaw) + y * math.cos(eye.yaw)
+    mount, (c, s) = eye.mount, (math.cos(eye.mount.yaw), math.sin(eye.mount.yaw))
+    x, y = distance * math.cos(seen.bearing) - mount.x, distance * math.sin(seen.bearing) - mount.y
+    along, aside = x * c + y * s, y * c - x * s
     if along < 0.1:
         return None
     away, angle = math.hypot(along, aside), math.atan2(aside, along)
     told = math.isfinite(seen.width) and seen.width > 0
     half = min(float(seen.width) / 2 if told else math.atan(WIDTH / 2 / away), 1.2)
-    left, right = (eye.middle[0] - eye.focal * math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
+    # tangents of its edges, as a level camera sees it
+    left, right = (math.tan(min(max(angle + side * half, -1.5), 1.5)) for side in (1, -1))
     wide = 2 * away * math.tan(half)
     shape = SHAPES.get(seen.shape, SHAPES[DetectedObject.SHAPE_UNKNOWN])
     if shape == "ball":
-        row, reach = eye.middle[1] + eye.focal * (eye.height - wide / 2) / along, (right - left) / 2
-        return left, row - reach, right, row + reach
-    foot = eye.focal * eye.height / max(along - 0.4 * wide, 0.1)    # of its near side
-    return left, eye.middle[1] + eye.focal * (eye.height - TALL[shape] * wide) / along, right, eye.middle[1] + foot
+        middle, reach = (wide / 2 - mount.height) / along, (left - right) / 2
+        top, bottom = middle + reach, middle - reach
+    else:
+        top = (TALL[shape] * wide - mount.height) / along
+        bottom = -mount.height / max(along - 0.4 * wide, 0.1)   # of its near side
+    corners = np.array([(1.0, aside, up) for aside in (left, right) for up in (top, bottom)])
+    at = eye.lens.project(corners @ mount.turned())
+    return (*at.min(0).tolist(), *at.max(0).tolist()) if np.isfinite(at).all() else None
 
 
 def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[int, int] | None, scale: int,
@@ -88,7 +83,7 @@ def drawn(picture: np.ndarray, objects: Sequence[Any], eye: Eye, target: tuple[i
         frame = frame_of(seen, eye)
         if frame is None:
             continue
-        left, top, right, bottom = (scale * (v + 0.5) for v in frame)
+        left, top, right, bottom = (scale * v for v in frame)
         rgb = tuple(int(255 * v) for v in words.paint(seen.color))
         draw.rectangle((left, top, right, bottom), outline=rgb, width=4 if is_target(seen, target) else 2)
         _label(draw, image.size, (left, top), f"{thing(seen.color, seen.shape)} {100 * seen.confidence:.0f} %, "

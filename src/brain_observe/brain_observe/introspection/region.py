@@ -11,11 +11,13 @@ from typing import Any, Iterable
 import numpy as np
 
 from brain_observe.introspection import markers, picture, ring
-from brain_runtime import FEATURE, In, LATCHED, Out, Region, SENSOR, STREAM, parameter
+from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, parameter
 from brain_runtime.contract import azimuth, images
+from brain_runtime.contract.camera_mount import CameraMount, CameraParameters
 from brain_runtime.contract.constants import goal_state
 from brain_runtime.contract.odometry import Odometry
 from brain_runtime.contract.polar import RINGS
+from brain_runtime.contract.robot_frames import Framed
 from brain_wire import messages
 from brain_wire.arrays import single
 
@@ -38,15 +40,10 @@ PICTURES = 6                        # that wait for what vision tells of them
 
 
 @dataclass(frozen=True)
-class IntrospectionParameters:
-    """Pose of the camera, for drawing into its picture, and the size at which that is drawn."""
+class IntrospectionParameters(CameraParameters):
+    """Place of the camera, for drawing into its picture, and the size at which that is drawn."""
 
-    camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
-    camera_height: float = parameter(0.35, "how high above the floor the camera is", unit="m", low=0.0, high=5.0)
-    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
-    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
-                                     unit="rad", low=0.2, high=2.8)
-    rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
+    base_frame: str = parameter("base_link", "frame of the base, as headers name it", live=False)
     columns: int = parameter(384, "width up to which a small picture is enlarged", unit="px", low=16, high=1920)
     populations: tuple = parameter((), "populations whose rates are shown, as ears/hair on inside/rates/ears/hair; "
                                    "the graph tells all that its regions have", live=False)
@@ -61,7 +58,7 @@ def _rates_of(populations: Iterable[str]) -> dict[str, Out]:
     return {f"rates/{name}": _number(f"rates/{name}") for name in populations}
 
 
-class Introspection(Region):
+class Introspection(Framed):
     """Shows what the brain sees, remembers, wants and avoids, and how much it fires."""
 
     rate = 5.0
@@ -69,6 +66,7 @@ class Introspection(Region):
 
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR.with_depth(PICTURES), every=True, device=True,
                feeds=("picture",))
+    frames, description = (replace(port, feeds=("picture",)) for port in (Framed.frames, Framed.description))
     info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True, feeds=("picture",))
     objects = In("vision/objects", DETECTED, FEATURE.with_depth(4), trigger=True, device=True, feeds=("picture",))
     memory = In("pfc/memory", DETECTED, FEATURE, device=True, feeds=("markers", "ring"))
@@ -103,7 +101,7 @@ class Introspection(Region):
         self._pictures: deque = deque(maxlen=PICTURES)
         self._path: list = []
         self._last: tuple[float, float, float] | None = None
-        self._odometry = Odometry()
+        self._odometry, self._camera_mount = Odometry(), CameraMount()
         self._next_path = 0.0
         self._complained: set[str] = set()
         self._shown: Any = None     # stamp of the newest picture that was shown
@@ -125,6 +123,7 @@ class Introspection(Region):
     def step(self, inbox, state, dt, rng):
         """Makes what somebody looks at: pictures as vision tells of them, the rest at the region's rate."""
         wanted = self.wanted
+        self._camera_mount.hear(inbox)
         self.trouble = self._odometry.refusal(inbox, FRESH)
         if not wanted:
             self._pictures.clear()
@@ -189,20 +188,21 @@ class Introspection(Region):
         control, status = (inbox.get(name, within=age) for name, age in (("control", FRESH), ("status", math.inf)))
         target = (control.target_color, control.target_shape) if control is not None and control.goal_id else None
         note = "no word of vision" if objects is None else "" if status is None else goal_state(status.state)
-        image = picture.drawn(found, [] if objects is None else objects.objects, self._eye(inbox, rows, columns),
+        eye = self._eye(inbox, seen.header.frame_id, rows, columns)
+        image = picture.drawn(found, [] if objects is None else objects.objects, eye,
                               None if target == (0, 0) else target, scale, note)
         message = self.picture(height=image.shape[0], width=image.shape[1], encoding="rgb8", step=3 * image.shape[1],
                                data=image.reshape(-1))
         message.header.frame_id, message.header.stamp = seen.header.frame_id, seen.header.stamp
         return message
 
-    def _eye(self, inbox, rows: int, columns: int) -> picture.Eye:
+    def _eye(self, inbox, frame: str, rows: int, columns: int) -> picture.Eye:
         p = self.parameters
         try:
             lens = images.lens(inbox.get("info"), (columns, rows), p.field_of_view, p.rectified)
         except images.LensError:    # vision says so, and tells of no objects that could be drawn in
             lens = images.lens(None, (columns, rows), p.field_of_view)
-        return picture.Eye(p.camera_x, p.camera_height, p.camera_yaw, lens.focal, (lens.column - 0.5, lens.row - 0.5))
+        return picture.Eye(self._camera_mount.of(p, frame, p.base_frame).mount, lens)
 
     # -- places ----------------------------------------------------------------------------------------------------
 

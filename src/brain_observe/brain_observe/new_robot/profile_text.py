@@ -13,7 +13,9 @@ REMARKS = {
     "max_angular": "rad/s",
     "lidar_x": "m, ahead of the base's frame", "lidar_y": "m, to the left", "lidar_yaw": "rad, of the scan's angle 0",
     "camera_x": "m, ahead of the base's frame", "camera_height": "m, above the floor",
-    "camera_yaw": "rad", "field_of_view": "rad, horizontal, while camera_info is missing",
+    "camera_y": "m, to the left", "camera_pitch": "rad, how far down it looks",
+    "camera_roll": "rad, how far its right side hangs down", "camera_yaw": "rad",
+    "field_of_view": "rad, horizontal, while camera_info is missing",
     "max_reverse": "m/s; 0 where the lidar does not see behind",
     "linear_acceleration": "m/s^2; not measured: cautious", "angular_acceleration": "rad/s^2; not measured: cautious",
     "braking": "m/s^2; not measured: cautious"}

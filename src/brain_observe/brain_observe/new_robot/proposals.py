@@ -115,7 +115,7 @@ def mounts(heard: Heard, base: str) -> tuple[dict[str, float], list[str]]:
             else:
                 mount = tree.mount(frame, base)
                 found |= {"camera_x": mount.x, "camera_yaw": mount.yaw, "camera_height": mount.height,
-                          "camera_pitch": mount.pitch, "camera_y": mount.y}
+                          "camera_pitch": mount.pitch, "camera_y": mount.y, "camera_roll": mount.roll}
         except FrameError as error:
             left.append(f"where the {what} is: {error}")
     return found, left

@@ -248,6 +248,8 @@ def _profile(questions: Questions, heard: Heard, topics: dict[str, str], base: s
         "camera_height": number("camera_height", "camera height (m, above the floor)", max(
             mounts.get("camera_height", 0.3), 0.0), 0.0, 5.0),
         "camera_yaw": number("camera_yaw", "camera yaw (rad)", mounts.get("camera_yaw", 0.0), -math.pi, math.pi),
+        **{name: mounts[name] for name in ("camera_y", "camera_pitch", "camera_roll")
+           if round(mounts.get(name, 0.0), 3)},
         "field_of_view": number("field_of_view", "what the camera sees across (rad)", camera.get(
             "field_of_view", math.pi / 3), 0.2, 2.8),
         "stamped": questions.ask("stamped", "the base hears TwistStamped, not Twist (yes or no)",
@@ -268,8 +270,7 @@ def _profile(questions: Questions, heard: Heard, topics: dict[str, str], base: s
                     f"max_reverse at 0")
     kit = {"lidar": {**{key: lidar[key] for key in ("rate", "beams", "from", "to", "nearest", "farthest", "frame")
                         if key in lidar}, **({"height": mounts["lidar_height"]} if "lidar_height" in mounts else {})},
-           "camera": {**{key: camera[key] for key in ("rate", "width", "height_px", "frame") if key in camera},
-                      **({"pitch": mounts["camera_pitch"]} if mounts.get("camera_pitch") else {})},
+           "camera": {key: camera[key] for key in ("rate", "width", "height_px", "frame") if key in camera},
            "base": {"odom_rate": proposals.rate(heard.came["odom"])}}
     return {
         "description": questions.ask("description", "what robot it is, in one line", "my robot", str),

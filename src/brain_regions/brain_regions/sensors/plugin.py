@@ -10,7 +10,7 @@ import numpy as np
 
 from brain_regions.azimuth import BINS, WIDTH
 from brain_regions.body import Frame
-from brain_regions.robot_frames import Framed, RobotFrames
+from brain_runtime.contract.robot_frames import Framed, RobotFrames
 from brain_runtime import FEATURE, Out, parameter
 from brain_runtime.contract.frames import Frames, Pose
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -43,14 +43,8 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / np.add.reduce(e, 0)
 
 
-def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
-    """Objects in one picture, the surest first.
-
-    Args:
-        answer: readout [OUTPUTS, COLUMNS].
-        focal: focal length of the camera in pixels of a picture of the network's width; another than the network's own
-            scales the angles' tangents and the distances.
-    """
+def decode(answer: np.ndarray) -> list[Found]:
+    """Objects in one picture of the network's own camera, the surest first, of its readout [OUTPUTS, COLUMNS]."""
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
     active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
     if not len(active):
@@ -76,13 +70,20 @@ def decode(answer: np.ndarray, focal: float = FOCAL) -> list[Found]:
         *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
         kind = shape.index(max(shape))
         found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]),
-                           *seen_by(focal, angle, math.exp(distance), math.exp(width))))
+                           angle, math.exp(distance), math.exp(width)))
     return sorted(found, key=lambda f: -f.confidence)
 
 
-def seen_by(focal: float, bearing: float, distance: float, width: float) -> tuple[float, float, float]:
-    """Bearing, distance and width that a camera of another focal length means by the same picture."""
-    if focal == FOCAL:
-        return float(bearing), float(distance), float(width)
+def meant(objects: Sequence[Found], focal: float, farther: float = 1.0) -> list[Found]:
+    """Objects by the picture of another camera, of which the network answered as if its own had taken it.
+
+    Args:
+        objects: that its own camera would see.
+        focal: of the picture (px of the network's width); it scales the angles' tangents and the distances.
+        farther: times as far as they seem, of a camera that is so many times higher.
+    """
+    if focal == FOCAL and farther == 1.0:
+        return list(objects)
     scale = focal / FOCAL
-    return math.atan(math.tan(bearing) / scale), float(distance * scale), float(width / scale)
+    return [one._replace(bearing=math.atan(math.tan(one.bearing) / scale), distance=one.distance * scale * farther,
+                         width=one.width / scale) for one in objects]

@@ -19,7 +19,7 @@ from brain_regions.past import Past, Pose
 from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
 from brain_regions.vision.decode import Found
-from brain_regions.vision.region import Vision, VisionParameters
+from brain_regions.vision.region import Camera, Vision, VisionParameters
 from brain_runtime import FEATURE, SENSOR, In, Out, parameter
 from brain_runtime.contract import images
 from brain_runtime.contract.odometry import Odometry
@@ -86,10 +86,11 @@ class JointVision(Vision):
         self._begin()
 
     def _begin(self) -> None:
-        self._past, self._since, self._told_at, self._asked_by = Past(), 0.0, 0.0, 0.0
+        self._past, self._since, self._told_at = Past(), 0.0, 0.0
+        self._asked_by: Camera | None = None
         self._odometry = Odometry()
         self._asking = Asking(self._rules())
-        self._looked: tuple[list, images.Lens] | None = None
+        self._looked: tuple[list, Camera] | None = None
 
     def on_parameter(self, name: str, value: Any) -> None:
         """See :meth:`brain_regions.trained.Trained.on_parameter`. What waits goes on to wait by the new rules."""
@@ -137,8 +138,8 @@ class JointVision(Vision):
                                          source=self.name)
         return outbox, state
 
-    def _objects(self, answer, lens) -> Any:
-        self._looked = self._decoded(answer, lens), lens    # told when it is due
+    def _objects(self, answer, camera) -> Any:
+        self._looked = self._decoded(answer, camera), camera    # told when it is due
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 
@@ -149,14 +150,14 @@ class JointVision(Vision):
 
     def _camera(self, stamp: Stamp) -> Pose | None:
         pose = self._past.at(stamp[0] + 1e-9 * stamp[1])
-        return None if pose is None else opinions.camera(pose, self.parameters.camera_x, self.parameters.camera_yaw)
+        return None if pose is None or self._asked_by is None else opinions.camera(pose, self._asked_by.mount)
 
     def _hear(self, message: Any) -> None:
         found = opinions.read(message)
         if found is None:
             self._complain_of("an answer on vision/second holds numbers that no object has; it is left out")
-        elif self._asked_by:    # else nobody has asked
-            found = opinions.through(self._asked_by, found)
+        elif self._asked_by is not None:    # else nobody has asked
+            found = self._meant(found, self._asked_by)
         self._asking.hear((message.header.stamp.sec, message.header.stamp.nanosec), found)
 
     def _complain_of(self, what: str) -> None:
@@ -166,21 +167,21 @@ class JointVision(Vision):
 
     # -- what goes out -----------------------------------------------------------------------------------------------
 
-    def _take(self, image: Any, found: list, lens: images.Lens) -> Any:
+    def _take(self, image: Any, found: list, camera: Camera) -> Any:
         """Takes a picture into line; the question about it, or None."""
         stamp = image.header.stamp.sec, image.header.stamp.nanosec
-        self._asked_by = self._focal(lens)
-        self._asking.half = math.atan(self._network_module.WIDTH / 2 / self._asked_by)
+        self._asked_by = camera
+        self._asking.half = math.atan(self._network_module.WIDTH / 2 / camera.sight.focal)
         own = [one for one in found if one.confidence >= self._least]
-        picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, lens))
+        picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, camera))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
             return None
-        seen = self._fitted(images.rgb(image), lens)
+        seen = camera.sight.level(images.rgb(image))
         return self.hard(header=make("std_msgs/msg/Header", frame_id="camera"), height=seen.shape[0],
                          width=seen.shape[1], encoding="rgb8", step=3 * seen.shape[1], data=seen.reshape(-1))
 
     def _tell_of(self, picture: Picture) -> Any:
-        (stamp, lens), found = picture.more, picture.own
+        (stamp, camera), found = picture.more, picture.own
         if picture.answer is not None:
             found = self._sure(picture.answer.found)
         elif picture.before is not None:
@@ -188,7 +189,7 @@ class JointVision(Vision):
             if then is not None and now is not None:
                 self._asking.counts["carried"] += 1
                 found = opinions.carried(self._sure(picture.before.found), found, then, now, self._asking.half)
-        message = self._told(found, lens)
+        message = self._told(found, camera)
         message.header.stamp = stamp
         message.origins = [make("brain_interfaces/msg/Origin", source=self.image.topic, stamp=stamp)]
         return message

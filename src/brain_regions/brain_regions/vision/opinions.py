@@ -11,8 +11,9 @@ import math
 from typing import Any, Sequence
 
 from brain_regions.past import Pose, since
-from brain_regions.vision.decode import Found, seen_by
+from brain_regions.vision.decode import Found
 from brain_runtime.contract import sights
+from brain_runtime.contract.optics import Mount
 
 SAME = math.radians(8.0)    # between bearings of one object in two networks' answers
 TELLS = 0.5                 # confidence in an answer from which on its network would tell the object
@@ -51,14 +52,10 @@ def scaled(found: Sequence[Found], threshold: float) -> list[Found]:
     return [scale(one) for one in found]
 
 
-def through(lens: float, found: Sequence[Found]) -> list[Found]:
-    """Rescales the objects for a camera of the focal length ``lens`` (px of a picture of the network's width)."""
-    return [Found(*one[:3], *seen_by(lens, *one[3:])) for one in found]
-
-
-def camera(pose: Pose, ahead: float, yaw: float) -> Pose:
-    """Computes the pose of a camera that sits ``ahead`` m of a robot's base and looks ``yaw`` rad to the left."""
-    return pose[0] + ahead * math.cos(pose[2]), pose[1] + ahead * math.sin(pose[2]), pose[2] + yaw
+def camera(pose: Pose, mount: Mount) -> Pose:
+    """Computes the pose of a camera that is mounted so on a robot's base."""
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    return pose[0] + c * mount.x - s * mount.y, pose[1] + s * mount.x + c * mount.y, pose[2] + mount.yaw
 
 
 def carried(opinion: Sequence[Found], own: Sequence[Found], then: Pose, now: Pose, half: float) -> list[Found]:

@@ -6,7 +6,7 @@ import importlib
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import weights as weight_file
 from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
+from brain_runtime.contract.camera_mount import USUAL, CameraMount, CameraParameters
 from brain_runtime.contract.declared import Network, Picture, Population, Split, Weights
 from brain_runtime.contract.odometry import Odometry
+from brain_runtime.contract.optics import Mount, OpticsError
+from brain_runtime.contract.robot_frames import Framed
 from brain_wire.messages import time_seconds
 
 if TYPE_CHECKING:
     from brain_regions.vision.decode import Found
+    from brain_regions.vision.fitting import Sight
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +41,23 @@ CHANNELS = ("channel", "row", "column")     # axes of the populations; columns o
 
 
 @dataclass(frozen=True)
-class VisionParameters(LesionParameters, TrainedParameters, Frame):
+class VisionParameters(LesionParameters, TrainedParameters, Frame, CameraParameters):
     """Choice of what is told, and place of the camera."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
                                   low=-1.0, high=1.0)
-    camera_x: float = parameter(0.15, "how far ahead of base_link the camera is", unit="m", low=-5.0, high=5.0)
-    camera_yaw: float = parameter(0.0, "direction the camera looks in", unit="rad", low=-math.pi, high=math.pi)
-    field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
-                                     unit="rad", low=0.2, high=2.8)
-    rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
     spikes: bool = parameter(True, "publish spikes")
     silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
 
 
-class Vision(Trained, Lesionable):
+class Camera(NamedTuple):
+    """A camera that took a picture: how the network looks through it, and where it is on the base."""
+
+    sight: Sight
+    mount: Mount
+
+
+class Vision(Trained, Lesionable, Framed):
     """The spiking network of :mod:`brain_regions.vision.network`."""
 
     Parameters = VisionParameters
@@ -88,12 +94,13 @@ class Vision(Trained, Lesionable):
         from brain_regions.vision import decode, fitting, network
 
         torch.set_num_threads(1)
-        self._torch, self._network_module, self._decode = torch, network, decode.decode
-        self._fitted = fitting.fitted
+        self._torch, self._network_module, self._decoding = torch, network, decode
+        self._sight = fitting.sight
         self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
         self._watch, self._odometry, self._past = PictureWatch(), Odometry(), Past()
+        self._camera_mount = CameraMount()
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -149,13 +156,10 @@ class Vision(Trained, Lesionable):
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture for as long as has passed."""
-        message = inbox.get("image")
-        if message is None or not inbox.new("image"):
-            return {}, state
-        seen = self._see(inbox, message)
+        seen = self._see(inbox)
         if seen is None:
             return {}, state
-        picture, lens = seen
+        picture, camera = seen
         self._lesions.draw_by(rng)
         first = state["frames"][0] == 0
         whole = FIRST_STEPS if first else int((dt + float(state["left"][0])) / MICRO_STEP + 1e-6)
@@ -171,15 +175,22 @@ class Vision(Trained, Lesionable):
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
         # in a picture of nothing the network has learnt to find nothing in particular
-        outbox = {"objects": self._objects(None if self._watch.plain else new["u"].T, lens)}
+        outbox = {"objects": self._objects(None if self._watch.plain else new["u"].T, camera)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
 
     # -- input -----------------------------------------------------------------------------------------------------
 
-    def _see(self, inbox, message) -> tuple[np.ndarray, images.Lens] | None:
-        """uint8 [HEIGHT, WIDTH, 3] of an Image of any size, and the lens; None, with a warning, where it is refused."""
+    def _see(self, inbox) -> tuple[np.ndarray, Camera] | None:
+        """uint8 [HEIGHT, WIDTH, 3] of a new Image of any size, and the camera.
+
+        None where there is no new one, and, with a warning, where it is refused.
+        """
+        self._camera_mount.hear(inbox)
+        message = inbox.get("image")
+        if message is None or not inbox.new("image"):
+            return None
         info, view = inbox.get("camera_info"), self.parameters.field_of_view
         self.trouble = ""
         try:
@@ -197,10 +208,18 @@ class Vision(Trained, Lesionable):
         if pose is not None:
             self._past.put(self._odometry.stamp, pose)
             then = self._past.at(time_seconds(message.header.stamp))
+        mount, doubt = self._camera_mount.of(self.parameters, message.header.frame_id, self.parameters.base_frame)
+        upright = np.rot90(picture, -round(mount.roll / (math.pi / 2)))
         # how far things moved tells something only where it is known when
-        if why := self._watch.take(picture, then or pose, inbox.now, then and lens.focal / lens.columns):
+        if why := self._watch.take(upright, then or pose, inbox.now, then and lens.focal / upright.shape[1]):
             return self._complain(f"camera/image_raw is refused: {why}")
-        return self._fitted(picture, lens), lens
+        try:
+            sight = self._sight(lens, mount.pitch, mount.roll)
+        except OpticsError as wrong:
+            return self._complain(f"camera/image_raw is refused: {wrong}")
+        if doubt:
+            self._complain(doubt)
+        return sight.level(picture), Camera(sight, mount)
 
     def _complain(self, what: str) -> None:
         self.trouble = clip_utf8(what, 256)
@@ -210,35 +229,35 @@ class Vision(Trained, Lesionable):
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _objects(self, answer: np.ndarray | None, lens: images.Lens) -> Any:
-        return self._told([one for one in self._decoded(answer, lens) if one.confidence >= self._least], lens)
+    def _objects(self, answer: np.ndarray | None, camera: Camera) -> Any:
+        return self._told([one for one in self._decoded(answer, camera) if one.confidence >= self._least], camera)
 
-    def _decoded(self, answer: np.ndarray | None, lens: images.Lens) -> list[Found]:
+    def _decoded(self, answer: np.ndarray | None, camera: Camera) -> list[Found]:
         """Objects in what the network answered; None stands for a picture of nothing."""
-        return [] if answer is None else self._decode(answer, self._focal(lens))
+        return [] if answer is None else self._meant(self._decoding.decode(answer), camera)
 
-    def _focal(self, lens: images.Lens) -> float:
-        """Focal length (px) of a picture of the network's width."""
-        return lens.across(self._network_module.WIDTH)
+    def _meant(self, objects: Sequence[Found], camera: Camera) -> list[Found]:
+        """Objects that the network's own camera would see, as this one does."""
+        return self._decoding.meant(objects, camera.sight.focal, camera.mount.height / USUAL.height)
 
     @property
     def _least(self) -> float:
         """Confidence below which objects are not told."""
         return self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
 
-    def _told(self, objects: Sequence[Found], lens: images.Lens) -> Any:
+    def _told(self, objects: Sequence[Found], camera: Camera) -> Any:
         """DetectedObjects of what the camera sees."""
-        p, found, (right, left) = self.parameters, [], lens.edges
+        (sight, mount), found = camera, []
         for seen in objects:
-            if lens.column != lens.columns / 2 and not right <= seen.bearing <= left:
+            if not sight.shows(seen.bearing):
                 continue        # the edge of the picture, which was repeated beyond it
             # from the camera to base_link
-            angle = seen.bearing + p.camera_yaw
-            x, y = p.camera_x + seen.distance * math.cos(angle), seen.distance * math.sin(angle)
+            angle = seen.bearing + mount.yaw
+            x, y = mount.x + seen.distance * math.cos(angle), mount.y + seen.distance * math.sin(angle)
             found.append(self._object(seen, math.atan2(y, x), math.hypot(x, y)))
         found.sort(key=lambda o: o.distance)
-        message = self.objects(source=self.name, azimuth_min=p.camera_yaw + right, azimuth_max=p.camera_yaw + left,
-                               objects=found[:32])
+        message = self.objects(source=self.name, azimuth_min=mount.yaw + sight.right,
+                               azimuth_max=mount.yaw + sight.left, objects=found[:32])
         message.header.frame_id = self.parameters.base_frame
         return message
 

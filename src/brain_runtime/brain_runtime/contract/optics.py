@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Place of a sensor on a robot, a camera or a lidar. How a camera's lens projects says :mod:`.images`.
+"""Place of a sensor on a robot, a camera or a lidar, and a camera's picture as if it hung level.
+
+How a camera's lens projects says :mod:`.images`.
 
 Frames are those of REP 103: x ahead, y to the left, z up. A sensor's pitch is positive down and its roll positive when
 its right side goes down, as the right-hand rule has it about y and x.
@@ -10,6 +12,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
+from brain_runtime.contract.images import Lens
+
+SNAPPED = 6     # decimals of a pixel, which rounding alone changes
+LARGEST = 257   # px of a block's side: so many bytes add up to 16 bits
+
+
+class OpticsError(ValueError):
+    """A camera sees nothing of a view; says why."""
 
 
 @dataclass(frozen=True)
@@ -44,3 +55,105 @@ class Mount:
         """
         ahead, left, up = self.turned() @ np.stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)])
         return np.unwrap(np.arctan2(left, ahead)) + self.yaw, np.hypot(ahead, left), up
+
+
+def seen(lens: Lens, mount: Mount, rays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Finds where a camera shows directions.
+
+    Args:
+        lens, mount: of the camera.
+        rays: float[..., 3], any length, in a level frame that looks along the camera's yaw.
+
+    Returns:
+        Pixels float[..., 2] (column and row, 0 at the left and upper edge), and bool[...], which the picture has.
+    """
+    at = lens.project(rays @ mount.turned())
+    with np.errstate(invalid="ignore"):
+        return at, np.asarray(((at >= 0) & (at < (lens.columns, lens.rows))).all(-1))
+
+
+class Levelled:
+    """Map from a camera's picture to one of other directions: rotation, distortion and field of view are undone.
+
+    Where the camera sees nothing, the nearest pixel of the view that it sees is repeated.
+
+    Args:
+        lens: of pictures of one size.
+        mount: of the camera, of which pitch and roll count.
+        view: directions of the view's pixels, float[rows, columns, 3] of any length, in a level frame that looks along
+            the camera's yaw.
+
+    Attributes:
+        seen: bool[rows, columns], where the camera sees.
+
+    Raises:
+        OpticsError: it sees nothing of the view.
+    """
+
+    def __init__(self, lens: Lens, mount: Mount, view: np.ndarray) -> None:
+        self._lens = lens
+        at, self.seen = seen(lens, mount, view)
+        if not self.seen.any():
+            raise OpticsError(f"the camera sees nothing of what is looked at: its pitch of "
+                              f"{math.degrees(mount.pitch):.0f} or roll of {math.degrees(mount.roll):.0f} degrees is "
+                              f"wrong, or its lens")
+        # the picture is averaged over blocks as large as the view's pixels, so that nothing between two taps is lost
+        known = np.where(self.seen[..., None], at, np.nan)
+        tall, wide = self._block = [_step(known[..., axis]) for axis in (1, 0)]
+        at = at[self.seen][:, ::-1].round(SNAPPED)
+        begin = np.maximum(np.floor(at.min(0) - np.array(self._block) / 2), 0).astype(int)
+        end = np.minimum(np.ceil(at.max(0) + np.array(self._block) / 2), (lens.rows, lens.columns)).astype(int)
+        self._size = np.maximum((end - begin) // self._block, 1)
+        self._part = tuple(slice(first, first + count * block) for first, count, block in zip(
+            begin, self._size, self._block))
+        last = self._size - 1
+        place = np.clip((at - begin) / self._block - 0.5, 0.0, last)
+        first = np.minimum(place.astype(np.intp), np.maximum(last - 1, 0))
+        nearest = _nearest(self.seen)
+        y, x = (place - first).astype(np.float32)[nearest].T[..., None]
+        (up, left), (down, right) = first[nearest].T, np.minimum(first + 1, last)[nearest].T
+        self._taps = [(row * self._size[1] + column, weight / (tall * wide)) for row, column, weight in (
+            (up, left, (1 - y) * (1 - x)), (up, right, (1 - y) * x), (down, left, y * (1 - x)),
+            (down, right, y * x)) if weight.any()]
+
+    def __call__(self, picture: np.ndarray) -> np.ndarray:
+        """Picture of the view, uint8 [rows, columns, 3], of one of the camera, uint8 [rows, columns, 3].
+
+        Raises:
+            ValueError: it has another size than the lens says.
+        """
+        if picture.shape != (self._lens.rows, self._lens.columns, 3):
+            raise ValueError(f"a picture of {picture.shape[1]} x {picture.shape[0]} is not one of "
+                             f"{self._lens.columns} x {self._lens.rows}, for which this map was made")
+        (tall, wide), (rows, columns) = self._block, self._size
+        blocks = picture[self._part].reshape(rows, tall, -1)
+        sums = blocks[:, 0].astype(np.uint16)       # whole rows at once, which is quick
+        for row in range(1, tall):
+            sums += blocks[:, row]
+        beside = sums.reshape(rows, columns, wide, 3)
+        flat = beside[:, :, 0].astype(np.float32)
+        for column in range(1, wide):
+            flat += beside[:, :, column]
+        flat = flat.reshape(-1, 3)
+        found = sum(flat.take(at, 0) * weight for at, weight in self._taps)
+        return np.rint(found).astype(np.uint8).reshape(*self.seen.shape, 3)
+
+
+def _step(places: np.ndarray) -> int:
+    """Whole pixels from one pixel of a view [rows, columns] to the next, along the axis in which they move most."""
+    steps = [float(np.nanmedian(np.abs(moved))) for axis in (0, 1) if np.isfinite(
+        moved := np.diff(places, axis=axis)).any()]
+    return min(max(round(max(steps, default=1.0)), 1), LARGEST)
+
+
+def _nearest(seen: np.ndarray) -> np.ndarray:
+    """Number, among those that are seen, of the pixel nearest to each of a view, int[rows * columns]."""
+    number = np.cumsum(seen).reshape(seen.shape) - 1
+    if not seen.all():
+        around = np.pad(seen, 1, constant_values=True)
+        inner = around[:-2, 1:-1] & around[2:, 1:-1] & around[1:-1, :-2] & around[1:-1, 2:]
+        edge, missing = np.argwhere(seen & ~inner), np.argwhere(~seen)
+        for some in np.array_split(missing, 1 + len(missing) // 512):      # so that little memory is needed at once
+            away = ((some[:, None] - edge[None]) ** 2).sum(-1)
+            number[tuple(some.T)] = number[tuple(edge[away.argmin(1)].T)]
+    return number.reshape(-1)

@@ -33,14 +33,12 @@ SIM = "sim"
 _KEYS = {"description", "command_timeout", "topics", "shared", "scan", "regions", "kit", "middleware", "refused"}
 KIT = {
     "lidar": {"model", "rate", "beams", "from", "to", "nearest", "farthest", "height", "frame"},
-    "camera": {"model", "rate", "width", "height_px", "y", "pitch", "roll", "frame"},
+    "camera": {"model", "rate", "width", "height_px", "frame"},
     "base": {"max_linear", "max_angular", "acceleration", "turn_acceleration", "odom_rate", "source"}}
 """Parts of a robot and what a profile may tell of each: texts, and numbers in Hz, pixels, rad, m, m/s, rad/s and so on.
 
-They are facts of the robot that no region takes; a fake robot is made of them. Pitch is positive down.
+They are facts of the robot that no region takes; a fake robot is made of them.
 """
-MEASURES = ("camera_x", "camera_yaw", "camera_height", "field_of_view")
-"""Parameters that a profile may tell even where no region asks for them, as on a robot that nobody looks into."""
 _TEXTS = {"model", "frame", "source"}
 _MIDDLEWARE = {"rmw": str, "zenoh": bool, "bridge": str}
 LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
@@ -113,7 +111,7 @@ class Robot:
         self._check_names("region", self.regions, {*known, *devices})
         self._check_names("topic", self.topics, {port.topic for cls in known.values() for port in cls.ports().values()})
         have = {name: {one.name for one in fields(cls.Parameters)} for name, cls in known.items()}
-        self._check_names("parameter", self.shared, set(MEASURES).union(*have.values()))
+        self._check_names("parameter", self.shared, set().union(*have.values()))
         values = {name: {**{n: v for n, v in self.shared.items() if n in have[name]}, **self.regions.get(name, {})}
                   for name in known}
         try:

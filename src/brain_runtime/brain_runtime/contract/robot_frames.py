@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, TypeVar
 
-from brain_runtime import LATCHED, In, Region
+from brain_runtime.contract.ports import In
+from brain_runtime.contract.region import Region
+from brain_wire.qos import LATCHED
 from brain_runtime.contract.frames import FrameError, Frames
 
 T = TypeVar("T")
