@@ -464,10 +464,21 @@ def test_another_network_with_another_input_is_played_to_as_a_robot_would(tmp_pa
 
 
 def test_a_camera_upside_down_is_not_looked_through_by_a_vision_that_does_not_undo_it(tmp_path):
-    bag = write_bag(tmp_path / "drive", 3, static=static_of(math.pi))
-    (one,) = as_json(bag, "--only", "conventional")["recordings"]
-    ((why, count),) = one["refused"].items()
+    bag, told = write_bag(tmp_path / "drive", 3, static=static_of(math.pi)), []
+    report = play(bag, {"it": Looker(Told)}, lambda digest: None, told.append)
+    ((why, count),) = report.refused.items()
     assert "rolled by" in why and "180 degrees, which vision does not undo" in why and count == 3
+
+
+def test_color_thresholds_turn_the_picture_of_a_camera_upside_down(tmp_path):
+    found = {}
+    for roll in (0.0, math.pi):
+        shown = []
+        play(write_bag(tmp_path / f"{roll:.0f}", 3, static=static_of(roll)), {"it": visions(
+            only=["conventional"])["conventional"]}, lambda digest: None, shown.append)
+        found[roll] = [one.told["it"][0] for one in shown]
+    assert len(found[0.0]) == 3 and all(one.color == "red" for some in found.values() for one in some)
+    assert [one.bearing for one in found[math.pi]] == pytest.approx([-one.bearing for one in found[0.0]], abs=0.02)
 
 
 def test_recordings_in_a_folder_are_played_beside_its_pictures(tmp_path):

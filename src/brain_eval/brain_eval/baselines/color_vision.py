@@ -8,6 +8,7 @@ the shape. Good where the light is plain and objects stand apart; it has no noti
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -108,9 +109,12 @@ class ColorVision(Region):
             self.trouble = f"camera/camera_info is refused: {wrong}"
             return {}, state
         self.trouble = ""
-        mount = self.parameters.mount
-        found = see(image, lens.focal, mount, (lens.column, lens.row))
-        right, left = lens.edges
+        mount, ahead, (right, left) = self.parameters.mount, (lens.column, lens.row), lens.edges
+        if abs(mount.roll) > math.pi / 2:       # it hangs upside down
+            image, ahead = image[::-1, ::-1], (lens.columns - lens.column, lens.rows - lens.row)
+            right, left = -left, -right
+            mount = replace(mount, roll=math.remainder(mount.roll - math.pi, 2 * math.pi))
+        found = see(image, lens.focal, mount, ahead)
         result = self.objects(source=self.name, azimuth_min=mount.yaw + right, azimuth_max=mount.yaw + left,
                               objects=sorted(found, key=lambda o: o.distance)[:32])
         result.header.frame_id = "base_link"
