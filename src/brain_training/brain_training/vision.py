@@ -16,7 +16,7 @@ from brain_regions.vision.decode import decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
                                           AnnBaseline, SpikingVision, column_angles, prepare, widened)
-from brain_training.task import BASE, SIZES, Lost, Progress, Task, one_cycle, stream
+from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
 from brain_training.vision_score import Tally
 from brain_training.whole import ALONE, Whole
@@ -86,7 +86,7 @@ class VisionTask(Task):
     sizes = tuple(SIZES)
     looks = False
     full = Recipe(scenes=20_000)
-    tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1)
+    tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1, batch=16)
 
     def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
                  ) -> None:
@@ -136,10 +136,6 @@ class VisionTask(Task):
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(network.parameters(), lr=self.recipe.rate, weight_decay=1e-4)
-
-    def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
-        """One cycle."""
-        return one_cycle(optimizer, self.recipe.rate, self.steps)
 
     # -- the data --------------------------------------------------------------------------------------------------
 

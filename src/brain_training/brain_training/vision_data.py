@@ -387,7 +387,7 @@ class Studio:
 
 
 def _mapped(folder: Path, share: float, name: str, shape: tuple[int, ...], kind: type) -> np.ndarray:
-    """An array in a file; for the first ``share`` of it there is room, or OSError is raised. 0: the file is there."""
+    """Maps a file as an array; for the first ``share`` of it there is room, or OSError is raised. 0: it is there."""
     if share:
         with open(folder / name, "wb") as file:     # a full disk would end who writes there
             os.posix_fallocate(file.fileno(), 0, math.ceil(share * math.prod(shape) * np.dtype(kind).itemsize))

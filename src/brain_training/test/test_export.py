@@ -20,7 +20,7 @@ from brain_training import export, nir_files
 from brain_training.circuit_checks import CircuitError
 from brain_training.vision_data import make_ways
 
-STEPS = 10      # micro-steps for each picture
+STEPS = 4       # micro-steps for each picture
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_the_command_writes_the_file_and_tells_what_a_step_costs(tmp_path):
     result = CliRunner().invoke(app, ["export", "vision", "--nir", str(file), "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.output)
-    assert told["projections"][0]["multiply_accumulates"] == 1_330_992      # docs/regions.md
+    assert told["projections"][0]["multiply_accumulates"] == 3_996_736      # docs/evidence.md
     graph = nir.read(file)
     assert graph.metadata["region"] == "vision" and float(graph.metadata["h"]) == network.MICRO_STEP
     assert "v_threshold" in told["then"] and list(tmp_path.iterdir()) == [file]

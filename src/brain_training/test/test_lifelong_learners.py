@@ -165,7 +165,7 @@ def test_a_task_that_comes_back_is_learned_further_and_never_made_worse(tmp_path
     nearest = library.task(fourth.allocated.nearest).weights
     assert np.array_equal(library.task("fourth").weights["readout.bias"], nearest["readout.bias"])
     with pytest.raises(ValueError, match="not finite; take a lower rate"):
-        learn(library, source("look:rooms=4", "self", 0), Steps(steps=3, batch=1, rate=1e37), 0, name="fifth")
+        learn(library, source("look:rooms=4", "self", 0), Steps(steps=3, batch=1, rate=3e38), 0, name="fifth")
     assert library.names() == ["fourth", "site-1", "site-2", "third"] and len(library.tasks()) == 4
     with pytest.raises(ValueError, match="too few"):
         learn(library, source("look:rooms=1", "self", 0), TINY, 0)

@@ -15,11 +15,13 @@ import parallel_forms
 import pytest
 import torch
 
+from brain_training import vision
 from brain_training.motor import MotorTask
 from brain_training.parallel.plan import PlanError
 from brain_training.parallel.shards import ShardsTrainer, Turns
 from brain_training.task import TrainingError
 from brain_training.trainer import Trainer
+from brain_training.vision import VisionTask
 from parallel_ranks import forked_forms, forms, ranks
 
 PATIENCE = 240.0     # s; only ends a hang
@@ -90,6 +92,16 @@ def test_shards_train_what_one_process_trains():
         for _ in range(4):
             assert one.advance() == pytest.approx(three.advance(), rel=close)
         assert one.losses == pytest.approx(three.losses, rel=close) and len(one.losses) == 4
+
+
+def test_shards_of_vision_learn_by_rates_as_long_as_one_process_does():
+    def task():
+        return VisionTask(recipe=vision.Recipe(rooms=1, clips_per_room=4, frames=2, epochs=2, batch=4, by_rates=0.5))
+
+    one, two = Trainer(task(), 5), ShardsTrainer(task(), 5, shards=2)
+    for steady in (True, False):
+        assert one.advance() > 0.0 and two.advance() > 0.0
+        assert {network.steady for network in (one.network, *two._networks)} == {steady}
 
 
 def test_shards_are_resumed_to_the_bit(tmp_path):

@@ -70,7 +70,7 @@ def test_language_with_its_written_out_gradients(tmp_path, schedule, each):
 def test_vision_with_membranes_carried_from_picture_to_picture(tmp_path, schedule):
     found = several(tmp_path, 2, piped, "vision", schedule, 2, None, 2, 2)
     checked(found)
-    assert found[0]["boundaries"] == [["shapes.0", "shapes.1"]]
+    assert found[0]["boundaries"] == [["parts.0", "parts.1"]]
     # spikes alone cross there: one bit each
     assert found[0]["sent"].floats == 32 * found[0]["sent"].forward
 

@@ -11,7 +11,7 @@ from brain_training.lifelong.descriptor import Descriptor
 from brain_training.lifelong.pictures import WINDOW, looked, windows
 
 AGREED = 3              # windows in a row that say the same before anything follows from it
-MOVED = 3.0             # of 255: mean change of blocks of a picture from which on it shows something else
+MOVED = 3.0             # of 255: mean change, where the camera sees, from which on a picture shows something else
 _BLOCK = 8              # pixels
 
 
@@ -45,7 +45,7 @@ class Choosing:
         """
         rows, columns = (size // _BLOCK for size in picture.shape[:2])
         blocks = picture.astype(np.float64).reshape(rows, _BLOCK, columns, _BLOCK, 3).mean((1, 3))
-        if self._blocks is not None and np.abs(blocks - self._blocks).mean() < MOVED:
+        if self._blocks is not None and np.abs(blocks - self._blocks).mean() < MOVED * picture.any(-1).mean():
             return False
         self._blocks = blocks
         self._numbers.append(looked(picture[None])[0])

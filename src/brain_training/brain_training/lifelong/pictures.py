@@ -54,7 +54,7 @@ def windows(numbers: np.ndarray, size: int = WINDOW) -> np.ndarray:
 
 
 def _seen(images: np.ndarray) -> np.ndarray:
-    """Where the camera sees, bool [pictures, rows, columns]; where it sees nothing of these rows: everywhere."""
+    """Finds what the camera sees, bool [pictures, rows, columns]; where it sees nothing of these rows: everything."""
     seen = images.any(-1)
     return seen | ~seen.any((1, 2), keepdims=True)
 

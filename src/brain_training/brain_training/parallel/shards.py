@@ -172,7 +172,9 @@ class ShardsTrainer(Trainer):
 
     def passed(self, indices: Sequence[int]) -> Lost:
         """The parts of a batch, one after another; gradients are summed in their order."""
+        set_so = {name: value for name, value in vars(self.network).items() if isinstance(value, (bool, int, float))}
         for other in self._networks[1:]:
+            other.__dict__.update(set_so)       # by the task, in its begin
             for mine, its in zip(self.network.buffers(), other.buffers()):
                 its.copy_(mine)
             other.train(self.network.training)

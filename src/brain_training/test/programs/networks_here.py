@@ -39,7 +39,7 @@ def made(name: str, net: Any, seed: int = 5, size: int = 3) -> Made:
         pictures = torch.randn(2, size, INPUTS, HEIGHT, WIDTH, generator=drawn)
         state, trains, values = net.rest(size), [], []
         for number, picture in enumerate(pictures):
-            net.steady = number == 0        # by rates, then as it runs
+            net.steady = number == 1        # as it runs, and by rates
             state, fired = net(picture.contiguous(memory_format=torch.channels_last), state, 6)
             values.append(state["u"])
             state = {key: value.detach() for key, value in state.items()}
