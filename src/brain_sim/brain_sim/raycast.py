@@ -112,7 +112,7 @@ class Scene:
 
 @dataclass
 class Met:
-    """What rays meet: arrays by ray.
+    """Surfaces that rays meet: arrays by ray.
 
     Attributes:
         far: along the ray (m).
@@ -311,7 +311,7 @@ def _surfaces(scene: Scene, points: np.ndarray, rays: np.ndarray, met: Met, text
 
 
 def _shaded(scene: Scene, points: np.ndarray, to: np.ndarray, away: np.ndarray) -> np.ndarray:
-    """Whether something stands between points and a lamp: bool [n]."""
+    """Tells where something stands between points and a lamp: bool [n]."""
     found = np.zeros(len(points), bool)
     if not scene.solids or not len(points):
         return found
