@@ -350,8 +350,7 @@ class Studio:
             for _, made in at_once(jobs, tell):
                 if isinstance(made, Failed):
                     raise TrainingError(f"pictures cannot be taken: {made.why}")
-        self._clips = clips
-        self._taken[:most] = True
+        self._clips, self._taken = clips, np.arange(self._count) < most
 
     def _arrays(self, make: Callable[[str, tuple[int, ...], type], np.ndarray]) -> Clips:
         """Arrays for all clips, by who makes one of a name, a shape and a type."""
