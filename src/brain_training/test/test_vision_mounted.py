@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from brain_regions.vision import Vision
-from brain_regions.vision.fitting import fitted, sight
+from brain_regions.vision.levelling import sight
+from brain_regions.vision.network import HEIGHT, RESOLUTION, WIDTH, directions
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount, OpticsError
 from brain_runtime.hosts.local import LocalHost
@@ -49,32 +50,30 @@ def test_a_ball_is_where_a_level_camera_shows_it(height, pitch, roll, view, size
     xml = room(MOUNT.x + far, 0.18 * far)
     looked = sight(lens(*size, view), mount.pitch, mount.roll)
     found = looked.level(RayCamera(xml, *size, view * DEGREE, mount=mount).render(0.0, 0.0, 0.0))
-    level = RayCamera(xml, 96, 64, 2 * math.atan(48 / looked.focal), mount=replace(mount, pitch=0.0, roll=0.0))
-    (column, row, count), (wanted, down, there) = red(found), red(level.render(0.0, 0.0, 0.0))
+    level = RayCamera(xml, mount=mount, directions=directions())
+    wanted = level.render(0.0, 0.0, 0.0)
+    wanted[~looked.level.seen] = 0
+    (column, row, count), (wanted, down, there) = red(found), red(wanted)
     assert there > 15 and count == pytest.approx(there, rel=0.12)
     assert (column, row) == pytest.approx((wanted, down), abs=0.4)
-    assert looked.shows(math.atan(0.18))
 
 
-def test_the_trained_camera_shows_the_same_to_the_bit_and_others_as_wide_as_they_see():
-    picture = RayCamera(room(2.0, 0.3)).render(0.0, 0.0, 0.0, np.random.default_rng(0))
-    own = lens(96, 64, 90)
-    assert (fitted(picture) == picture).all() and (fitted(picture, own, MOUNT) == picture).all()
+def test_a_level_picture_shows_as_much_as_the_camera_sees():
     for view in (50, 62, 90, 119):
         seen = sight(lens(640, 480, view))
-        assert (seen.focal, seen.left, -seen.right) == pytest.approx(
-            (48 / math.tan(view * DEGREE / 2), view * DEGREE / 2, view * DEGREE / 2), rel=1e-6)
+        assert (seen.left, -seen.right) == pytest.approx((view * DEGREE / 2,) * 2, abs=RESOLUTION)
     wide = sight(lens(640, 480, 150))
-    assert (wide.left, -wide.right) == pytest.approx((math.atan(2.0), math.atan(2.0)))
-    with pytest.raises(OpticsError, match="pitch of 80"):
-        sight(lens(640, 480, 62), 80 * DEGREE)
+    assert (wide.left, -wide.right) == pytest.approx((60 * DEGREE,) * 2) and wide.level.seen.shape == (HEIGHT, WIDTH)
+    with pytest.raises(OpticsError, match="pitch of 110"):
+        sight(lens(640, 480, 62), 110 * DEGREE)
 
 
 def test_of_a_camera_whose_middle_is_aside_only_what_it_shows_counts():
     part = lens(640, 480, 90)._replace(columns=320, rows=240, column=0.0, row=240.0)    # its upper right quarter
     seen = sight(part)
-    assert (seen.left, seen.right) == pytest.approx((0.0, -45 * DEGREE), abs=1e-6)
-    assert seen.shows(-0.3) and not seen.shows(0.3)
+    assert (seen.left, seen.right) == pytest.approx((0.0, -45 * DEGREE), abs=RESOLUTION)
+    level = seen.level(np.full((240, 320, 3), 200, np.uint8))
+    assert not level[:, :WIDTH // 2].any() and level[:, WIDTH // 2:].any()
 
 
 def image(picture, frame=CAMERA):
