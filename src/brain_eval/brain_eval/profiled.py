@@ -208,11 +208,12 @@ def hall(height: float = 0.0, at: tuple[float, float] = (2.6, 1.5), seed: int = 
     """A hall with a red ball, two other things and a block; the robot stands in the middle and looks along x.
 
     Args:
-        height: that the ball must exceed (m): the lidar's, which sees only what is in its plane.
+        height: of the lidar (m). The ball is about as wide there as anywhere: a lidar sees only what is in its plane,
+            and a robot touches what is wider below it.
         at: of the ball (m).
         seed: of the sensors' noise.
     """
-    radius = max(0.17, 0.62 * height)
+    radius = max(0.17, 0.9 * height)
     grey = (0.55, 0.55, 0.58)
     return Room(
         split="val", seed=seed, size=HALL, wall_height=2.5, wall_rgb=((0.75, 0.74, 0.70),) * 4,
