@@ -31,7 +31,8 @@ from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import SpikingVision
 from brain_regions.vision.second import SecondParameters
 from brain_regions.weight_files import WeightsError
-from brain_sim.robot import CAMERA_FORWARD, CAMERA_HFOV, CAMERA_RATE
+from brain_sim.camera import MOUNT
+from brain_sim.robot import CAMERA_HFOV, CAMERA_RATE
 from brain_training import looks
 from brain_training.federated import Kept, VisionLearner, network_of, weights_of
 from brain_training.lifelong.memory import joined
@@ -202,7 +203,7 @@ def told(eyes: Eyes, rules: Rules, hard: Callable[[list[Found]], bool]) -> tuple
         asking, said = Asking(rules, half=CAMERA_HFOV / 2), []
         for frame, pose in enumerate(way.poses):
             asking.now = frame / CAMERA_RATE
-            camera = opinions.camera(pose, CAMERA_FORWARD, 0.0)
+            camera = opinions.camera(pose, MOUNT)
             picture = Picture((frame, 0), list(eyes.own[number][frame]), camera, frame)
             if asking.take(picture, hard(eyes.all[number][frame])):
                 asking.hear(picture.stamp, eyes.large[number][frame])
@@ -217,7 +218,7 @@ def _objects(picture: Picture, way: Way) -> list[Found]:
         return _sure(picture.answer.found)
     if picture.before is None or picture.pose is None:
         return picture.own
-    then = opinions.camera(way.poses[picture.before.stamp[0]], CAMERA_FORWARD, 0.0)
+    then = opinions.camera(way.poses[picture.before.stamp[0]], MOUNT)
     return opinions.carried(_sure(picture.before.found), picture.own, then, picture.pose, CAMERA_HFOV / 2)
 
 

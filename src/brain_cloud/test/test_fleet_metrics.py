@@ -104,7 +104,8 @@ def test_what_is_shown_is_what_happened(fleet, wanted, until):
     # Somebody who writes does not keep a scrape waiting.
     other = sqlite3.connect(fleet.database("cloud") / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    assert cloud()["brain_fleet_database_readable",] == 1 and cloud()["brain_cloud_robots", ("state", "away")] == 0
+    assert cloud()["brain_fleet_database_readable",] == 1
+    until(lambda: cloud()["brain_cloud_robots", ("state", "away")] == 0)    # a busy machine may have lost its link
     other.execute("ROLLBACK")
     other.close()
     # Nor does a scrape that takes for ever keep anybody who writes.

@@ -14,7 +14,6 @@ from brain_regions.vision import Vision
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount
 from brain_runtime.hosts.local import LocalHost
-from brain_sim.description import transform
 from brain_wire.messages import encode, make, time_message
 
 RED, BALL, BOX = 1, 1, 2
@@ -166,8 +165,12 @@ def test_a_frame_is_drawn_by_the_mounting_that_frames_tell():
 
     host = LocalHost({"introspection": Vision("introspection")})
     host.listen("inside/image", lambda message: None)
-    host.publish("tf_static", make("tf2_msgs/msg/TFMessage", transforms=[transform(
-        "base_link", "eye", (0.2, 0.1, 0.5), (0.0, 0.1, 0.3), time_message(1.0))]))
+    mounted = make("geometry_msgs/msg/TransformStamped", child_frame_id="eye")
+    mounted.header.frame_id, (at, turned) = "base_link", (mounted.transform.translation, mounted.transform.rotation)
+    at.x, at.y, at.z = 0.2, 0.1, 0.5
+    (s, c), (k, r) = ((math.sin(angle / 2), math.cos(angle / 2)) for angle in (0.1, 0.3))     # pitch, then yaw
+    turned.x, turned.y, turned.z, turned.w = -s * k, s * r, c * k, c * r
+    host.publish("tf_static", make("tf2_msgs/msg/TFMessage", transforms=[mounted]))
     shown = image(90, 1.0)
     shown.header.frame_id = "eye"
     host.publish("camera/image_raw", shown)

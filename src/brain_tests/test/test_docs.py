@@ -149,7 +149,7 @@ def test_the_fake_robot_of_the_docs_is_the_one_that_runs():
 @pytest.mark.slow
 def test_the_fake_robot_is_seen_and_moves_as_it_is_told(tmp_path):
     """As a process of its own, over a real router: all that a brain hears comes, and a command moves its odometry."""
-    from brain_tests.stages import domain_of, free_port
+    from brain_tests.stages import free_domain, free_port
     from brain_wire import open_node
     from brain_wire.messages import make
     from brain_wire.qos import FEATURE, SENSOR
@@ -158,7 +158,7 @@ def test_the_fake_robot_is_seen_and_moves_as_it_is_told(tmp_path):
     types = {"scan": "sensor_msgs/msg/LaserScan", "odom": "nav_msgs/msg/Odometry",
              "camera/image_raw": "sensor_msgs/msg/Image", "camera/camera_info": "sensor_msgs/msg/CameraInfo"}
     port = free_port()
-    endpoint, domain, said = f"tcp/127.0.0.1:{port}", domain_of(port), tmp_path / "said.txt"
+    endpoint, domain, said = f"tcp/127.0.0.1:{port}", free_domain(), tmp_path / "said.txt"
     with Router([endpoint]), open_node("tester", router=endpoint, domain=domain) as node, open(said, "wb") as out:
         heard = {topic: node.subscription(topic, kind, SENSOR) for topic, kind in types.items()}
         command = node.publisher("cmd_vel", "geometry_msgs/msg/TwistStamped", FEATURE)

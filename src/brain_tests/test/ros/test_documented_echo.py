@@ -18,7 +18,7 @@ from rclpy.qos import (DurabilityPolicy, QoSDurabilityPolicy, QoSPresetProfiles,
                        ReliabilityPolicy)
 from std_msgs.msg import String
 
-from brain_tests.stages import domain_of, free_port
+from brain_tests.stages import free_domain
 
 ROOT = Path(os.path.realpath(__file__)).parents[4]
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -49,7 +49,7 @@ def quality(words: list[str], preset: str) -> QoSProfile:
 def hears(folder: Path, profile: QoSProfile) -> bool:
     """Whether a subscription that comes late hears what a latched publisher said before."""
     context = Context()
-    rclpy.init(context=context, domain_id=domain_of(free_port()))
+    rclpy.init(context=context, domain_id=free_domain())
     node, executor = Node("tester", context=context), SingleThreadedExecutor(context=context)
     executor.add_node(node)
     try:
@@ -72,7 +72,7 @@ def reaches(words: list[str]) -> bool:
     assert "--once" in words and "-w" not in words
     context, others = Context(), Context()
     for one in (context, others):
-        rclpy.init(context=one, domain_id=domain_of(free_port()) if one is context else context.get_domain_id())
+        rclpy.init(context=one, domain_id=free_domain() if one is context else context.get_domain_id())
     node, executor = Node("brain", context=others), SingleThreadedExecutor(context=others)
     executor.add_node(node)
     publishing = Node("pub", context=context)

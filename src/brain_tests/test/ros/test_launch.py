@@ -29,7 +29,7 @@ from brain_runtime.share import share_directory
 from brain_tests.processes import children, command, gone
 from brain_tests.regions import FEATURES
 from brain_tests.ros_stage import RosStage
-from brain_tests.stages import PATIENCE, domain_of, free_port
+from brain_tests.stages import PATIENCE, free_domain
 from brain_wire import messages
 from brain_wire.qos import STREAM
 
@@ -74,7 +74,7 @@ class Brain:
         self.log, self.state = folder / "log", folder / "state"
         self.graph = folder / "toys.graph.yaml"
         self.graph.write_text(f"regions:\n  one: '{MIRROR}'\n  two: '{MIRROR}'\n")
-        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_of(free_port())), "ROS_LOG_DIR": str(folder)}
+        self.environment = {**os.environ, "ROS_DOMAIN_ID": str(free_domain()), "ROS_LOG_DIR": str(folder)}
         self.process: subprocess.Popen | None = None
 
     def start(self, file: str = "bringup.launch.py", *arguments: str) -> None:
@@ -115,7 +115,7 @@ def test_a_node_ends_in_good_order_when_its_launch_is_killed(tmp_path: Path) -> 
     launch = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     log = tmp_path / "log"
     command = [sys.executable, "-m", "brain_runtime.ros_process", "--class", MIRROR, "--name", "one", "--state-dir"]
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain_of(free_port()))}
+    environment = {**os.environ, "ROS_DOMAIN_ID": str(free_domain())}
     with open(log, "wb") as out:
         told = subprocess.Popen([*command, tmp_path / "told"], stdout=out, stderr=out,
                                 env={**environment, VARIABLE: mark(launch.pid)})

@@ -21,7 +21,7 @@ from rclpy.utilities import get_rmw_implementation_identifier
 from std_msgs.msg import String
 
 from brain_tests.ros_graph import all_there
-from brain_tests.stages import PATIENCE, domain_of, free_port
+from brain_tests.stages import PATIENCE, free_domain, free_port
 
 pytestmark = pytest.mark.skipif(get_rmw_implementation_identifier() != "rmw_zenoh_cpp",
                                 reason="only rmw_zenoh_cpp is on one wire with ZenohHost")
@@ -35,7 +35,7 @@ class Mixed:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder, self._children = folder, []
         port = free_port()
-        domain = domain_of(port)
+        domain = free_domain()
         self._endpoint = f"tcp/127.0.0.1:{port}"
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         self.start("-m", "brain_wire.router", "--listen", self._endpoint)

@@ -29,7 +29,7 @@ from visualization_msgs.msg import MarkerArray
 
 from brain_runtime.run.end_with_parent import __file__ as END_WITH_PARENT
 from brain_runtime.run import keeper
-from brain_tests.stages import domain_of, free_port
+from brain_tests.stages import free_domain
 
 PATIENCE = 120.0     # seconds until something that should come is given up
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -92,7 +92,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         (folder / "regions.py").write_text(REGIONS)
         self.folder = folder
-        self.domain = domain_of(free_port())    # nobody else's
+        self.domain = free_domain()    # nobody else's
         self.context = Context()
         rclpy.init(context=self.context, domain_id=self.domain)
         self.node = Node("bench", context=self.context, use_global_arguments=False)
