@@ -42,7 +42,7 @@ def shell(name: str, script: str, **more) -> Workload:
 
 def test_who_ended_first_is_told_first_and_others_are_ended():
     with Processes([shell("rank 1", "read x"), shell("rank 10", "sleep 0.3; exit 3"), shell("rank 2", "kill -9 $$"),
-                    shell("rank 3", "sleep 600")]) as some:
+                    shell("rank 3", "exec sleep 600")]) as some:
         assert some.wait(PATIENCE, lambda found: len(found) == 3)
         assert by_number(some.statuses()) == {1: 1, 2: -9, 10: 3} and list(some.statuses())[-1] == "rank 10"
         assert not some.wait(0.05), "one runs"
@@ -66,11 +66,11 @@ def test_one_that_does_not_end_by_sigterm_is_killed_after_its_grace_time(tmp_pat
 
 
 def test_what_ended_or_was_killed_starts_anew_and_others_are_left_alone():
-    with Processes([shell("a", "sleep 600"), shell("b", "sleep 600")]) as some:
+    with Processes([shell("a", "exec sleep 600"), shell("b", "exec sleep 600")]) as some:
         before = dict(some.pids)
         some.kill("a")
         assert some.wait(PATIENCE, lambda found: found == {"a": -9})
-        some.start(shell("a", "sleep 601"), shell("c", "sleep 600"))
+        some.start(shell("a", "exec sleep 601"), shell("c", "exec sleep 600"))
         assert some.statuses() == {} and some.pids["b"] == before["b"] and some.pids["a"] != before["a"]
         assert set(some.pids) == {"a", "b", "c"}
     until_gone(*some.pids.values())
@@ -78,7 +78,7 @@ def test_what_ended_or_was_killed_starts_anew_and_others_are_left_alone():
 
 def test_a_command_that_is_not_there_is_an_error_and_leaves_none():
     with pytest.raises(OSError, match="could not be started.*No such file"):
-        Processes([shell("a", "sleep 600"), Workload("b", ("/nowhere",), restart=NEVER, lingers=True)])
+        Processes([shell("a", "exec sleep 600"), Workload("b", ("/nowhere",), restart=NEVER, lingers=True)])
 
 
 def test_variables_are_added_and_taken_away(monkeypatch, capfd):
@@ -107,7 +107,7 @@ def test_they_end_with_the_program_however_it_ends(number):
 
 
 def test_what_nobody_holds_any_more_ends():
-    some = Processes([shell("a", "sleep 600")])
+    some = Processes([shell("a", "exec sleep 600")])
     pid = some.pids["a"]
     del some
     gc.collect()
