@@ -24,6 +24,7 @@ PERIOD = 2.0        # s between two looks
 WHOLE = 5           # looks from one at all that the router has to the next, where no link has broken
 LATER = 2           # looks by which the peer of the lesser id waits for the other to act
 SLOW = 3            # looks more for a peer that was never linked: it may be about to be
+QUIET = 5           # looks from one introduction to the next: whoever answers for a router may name any number of peers
 TRIES = 3           # introductions to a peer that was linked once; to one that never was: one, it may not want to be
 ANSWER = 2.0        # s that the router gets
 ROUTERS = "@/*/router"      # in which Zenoh's routers tell of their sessions
@@ -43,7 +44,7 @@ class Relinking:
         self._known: set[str] = set()
         self._missed: dict[str, int] = {}   # peers that are not linked, and for how many looks
         self._tried: dict[str, int] = {}
-        self._looks = 0
+        self._looks, self._left = 0, -QUIET
 
     def run(self, ended: threading.Event) -> None:
         """Looks again and again, until the session is closed or ``ended`` is set."""
@@ -68,7 +69,8 @@ class Relinking:
         due = [zid for zid, looks in self._missed.items()
                if self._tried.get(zid, 0) < (TRIES if zid in self._known else 1)
                and looks > 1 + LATER * (zid > self._own) + SLOW * (zid not in self._known)]
-        if due:
+        if due and self._looks - self._left >= QUIET:
+            self._left = self._looks
             for zid in due:
                 self._tried[zid] = self._tried.get(zid, 0) + 1
                 self._missed[zid] = 0
@@ -86,7 +88,8 @@ class Relinking:
                 for one in json.loads(reply.ok.payload.to_string())["sessions"]:
                     if one["whatami"] == "peer" and all(on_this_machine(link["dst"]) for link in one["links"]):
                         found.add(str(one["peer"]))
-            except (ValueError, KeyError, TypeError, RecursionError) as error:  # a router of another kind
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                # a router of another kind, or nobody's
                 log.debug("what a router tells of its sessions cannot be read: %r", error)
         return found
 
