@@ -30,6 +30,14 @@ which is SuperSpike's (F. Zenke, S. Ganguli: SuperSpike: Supervised Learning in 
 Neural Computation 30, 2018, section 3.2, where h(U) = U / (1 + k |U|) stands for the spike). No gradient passes
 through the reset (the same authors' advice in Zenke, Vogels: The Remarkable Robustness of Surrogate Gradient
 Learning, Neural Computation 33, 2021).
+
+Where all that counts is how often neurons fire, as over the micro-steps of one picture, the gradient can pass through
+their rates instead, once for all steps (C. Yu, L. Liu, G. Wang, E. Li, A. Wang: Advancing Training Efficiency of Deep
+Spiking Neural Networks through Rate-based Backpropagation, NeurIPS 2024). Of a steady charge x a neuron loses a step
+(1 - beta) of its mean potential by its leak, and theta r by its spikes. The mean is near theta / 2, and theta r more,
+for a spike is taken off one step later. So
+
+    r = (x / theta - (1 - beta) / 2) / (2 - beta),        kept in 0..1
 """
 from __future__ import annotations
 
@@ -204,6 +212,55 @@ def lif_run(x: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[
     spikes = torch.empty_strided(x.shape, (v.numel(), *v.stride()), dtype=v.dtype, device=v.device)
     _integrate(x, v, p.threshold, beta, spikes, None)
     return spikes, LIFState(v)
+
+
+def _line(p: LIF, h: float) -> tuple[float, float]:
+    """Steady charge from which on neurons fire by the line of their rate, and how much more makes them always fire."""
+    leak = 1 - decay(p.tau, h)
+    return leak / 2 * p.threshold, (1 + leak) * p.threshold
+
+
+def lif_rate(x: Tensor, p: LIF, h: float = MICRO_STEP) -> Tensor:
+    """Rate (spikes a micro-step, 0..1) of neurons under a steady charge ``x``, any shape."""
+    least, width = _line(p, h)
+    return ((x - least) / width).clamp(0.0, 1.0)
+
+
+class _ByRate(torch.autograd.Function):
+    """Hands on spikes, and to the mean charge the gradient of the rate: its line's, and a fast sigmoid's beside it."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, spikes: Tensor, p: LIF, h: float) -> Tensor:
+        ctx.save_for_backward(mean)
+        ctx.p, ctx.h = p, h
+        return spikes
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (mean,) = ctx.saved_tensors
+        least, width = _line(ctx.p, ctx.h)
+        # what comes back from a mean is the same in all steps, and lies there once
+        summed = grad[0] * len(grad) if grad.stride(0) == 0 else grad.sum(0)
+        beyond = (mean - (least + width / 2)).abs_().sub_(width / 2).clamp_(min=0.0).mul_(ctx.p.slope).add_(1.0)
+        return summed.div_(beyond.mul_(beyond)).div_(width), None, None, None
+
+
+def lif_by_rate(x: Tensor, mean: Tensor, state: LIFState, p: LIF, h: float = MICRO_STEP) -> tuple[Tensor, LIFState]:
+    """The spikes of :func:`lif_run`, through which the gradient passes by rates.
+
+    Args:
+        x: charges [T, ...], whose gradient is not asked for; T at least 1.
+        mean: of ``x`` over T, [...], which gets it.
+        state: potentials [...] before the first step; they get none.
+        p: parameters.
+        h: length of a step (s).
+
+    Returns:
+        Spikes [T, ...] and the state after the last step.
+    """
+    with torch.no_grad():
+        spikes, state = lif_run(x, state, p, h)
+    return _ByRate.apply(mean, spikes, p, h), state
 
 
 def li_step(x: Tensor, state: LIState, p: LI, h: float = MICRO_STEP) -> LIState:

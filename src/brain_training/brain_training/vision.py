@@ -2,6 +2,7 @@
 """The task of the spiking vision, and of its ANN baseline: clips of driven ways, and what each column of them shows."""
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
@@ -11,11 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from brain_regions.membranes import decay
 from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
-                                          AnnBaseline, SpikingVision, column_angles, prepare, widened)
+                                          MICRO_STEP, READOUT, AnnBaseline, SpikingVision, column_angles, prepare,
+                                          widened)
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
 from brain_training.vision_score import Tally
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
     from brain_training.recordings import Bags
     from brain_training.recordings.vision import Pool
 
-STEPS = 4               # micro-steps between two pictures at 20 Hz
-FEWEST, MOST = 4, 8     # micro-steps at the first picture of a clip, of which nothing is carried from another
+STEPS = 6               # micro-steps between two pictures at 20 Hz
+MOST = 12               # micro-steps at the first picture of a clip, where the network has seen nothing before
+RISE = 0.1              # of a cycle of the learning rate
+SPIKING = 1 / 3         # of the highest learning rate, while the network runs in micro-steps
+AMID = 0.75             # of the clips begin as if the network had looked for long
 THRESHOLD_ROOMS = (40, 100_000)     # rooms and first seed of val that thresholds are chosen on
 REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
@@ -73,6 +79,11 @@ def mirrored(images: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.nda
     target = np.ascontiguousarray(target[..., ::-1])
     target[..., 2, :] *= -1
     return np.ascontiguousarray(images[..., ::-1, :]), target
+
+
+def began(network: SpikingVision, batch: int, steps: int) -> dict[str, Tensor]:
+    """State before the first picture of clips, which is looked at for ``steps``: of long looking, or of rest."""
+    return network.midway(batch) if steps == STEPS else network.rest(batch)
 
 
 class VisionTask(Task):
@@ -133,9 +144,22 @@ class VisionTask(Task):
             network = (SpikingVision if self.spiking else AnnBaseline)(widened(SIZES[self.size]))
             return network.to(memory_format=torch.channels_last)
 
+    @property
+    def _by_rates(self) -> int:
+        """Steps that the spiking network learns by rates."""
+        return round(self.recipe.by_rates * self.steps) if self.spiking else 0
+
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(network.parameters(), lr=self.recipe.rate, weight_decay=1e-4)
+
+    def schedule(self, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler:
+        """A cycle by rates, and a lower one as the network runs; one alone for who has no time."""
+        rates = self._by_rates
+        if min(rates, self.steps - rates) < 3:
+            return super().schedule(optimizer)
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (
+            _cycle(step / rates) if step < rates else SPIKING * _cycle((step - rates) / (self.steps - rates))))
 
     # -- the data --------------------------------------------------------------------------------------------------
 
@@ -176,7 +200,7 @@ class VisionTask(Task):
         """Called before each step; the spiking network learns by rates first, then as it runs."""
         super().begin(seed, step, network, tell)
         if isinstance(network, SpikingVision):
-            network.steady = step < self.recipe.by_rates * self.steps
+            network.steady = step < self._by_rates
 
     def loss(self, network: nn.Module, batch: tuple[Tensor, ...], rng: np.random.Generator) -> Lost:
         """Of clips.
@@ -185,15 +209,19 @@ class VisionTask(Task):
         pass from picture to picture.
         """
         pictures, target = batch
-        if not self.spiking:
-            return Lost(loss(network(pictures.flatten(0, 1)), target.flatten(0, 1), self.whole))
-        state, values = network.rest(len(pictures)), []
-        for frame in range(pictures.shape[1]):
-            image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
-            state, _ = network(image, state, STEPS if frame else int(rng.integers(FEWEST, MOST + 1)))
-            values.append(loss(state["u"], target[:, frame], self.whole))
-            state = {name: value.detach() for name, value in state.items()}
-        return Lost(torch.stack(values).mean())
+        with torch.autocast(pictures.device.type, torch.bfloat16, enabled=self.recipe.half):
+            if not self.spiking:
+                return Lost(loss(network(pictures.flatten(0, 1)).float(), target.flatten(0, 1), self.whole))
+            steps = STEPS if rng.random() < AMID else int(rng.integers(STEPS + 1, MOST + 1))
+            state, values = began(network, len(pictures), steps), []
+            for frame in range(pictures.shape[1]):
+                image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
+                state, _ = network(image, state, STEPS if frame else steps)
+                # the readout begins at 0, of which something is left
+                part = 1.0 if frame else 1.0 - decay(READOUT.tau, steps * MICRO_STEP)
+                values.append(loss(state["u"].float() / part, target[:, frame], self.whole))
+                state = {name: value.detach() for name, value in state.items()}
+            return Lost(torch.stack(values).mean())
 
     # -- what it comes to ------------------------------------------------------------------------------------------
 
@@ -250,6 +278,11 @@ class VisionTask(Task):
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file of the folded network."""
         weights.save(path, network.folded(), training, figures)
+
+
+def _cycle(at: float) -> float:
+    """Share of the highest learning rate at 0..1 of a cycle: a rise, and a cosine's fall."""
+    return at / RISE + 0.01 if at < RISE else 0.5 * (1.0 + math.cos(math.pi * (at - RISE) / (1.0 - RISE)))
 
 
 @lru_cache(maxsize=2)

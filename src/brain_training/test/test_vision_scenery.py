@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-from brain_regions.vision.network import (COLUMNS, HEIGHT, INPUTS, RESOLUTION, TOP, WIDTH, SpikingVision,
-                                          column_angles)
+from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, TOP, WIDTH, column_angles
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount
 from brain_sim.photography import Camera
@@ -90,24 +88,3 @@ def test_clips_are_the_same_whichever_are_taken_before_and_by_however_many_proce
     assert sorted(told) == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert np.array_equal(studios[3].take_all(processes=3, most=5).images[:5], whole.images[:5])
     assert np.array_equal(studios[3].take(6).images, whole.images[6])       # of those that were left it is taken now
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_mean_rates_are_the_spikes_themselves_where_there_is_one_micro_step(training):
-    drawn = torch.Generator().manual_seed(2)
-    network = SpikingVision().train(training)
-    image = torch.rand(2, INPUTS, HEIGHT, WIDTH, generator=drawn) * 2 - 1
-    state = {name: 4 * torch.rand(value.shape, generator=drawn) for name, value in network.rest(2).items()}
-
-    def looked(steady, steps):
-        network.steady = steady
-        with torch.no_grad():
-            return network(image, state, steps)
-
-    (one, spikes), (other, rates) = looked(False, 1), looked(True, 1)
-    assert all(train.any() for train in spikes) and all(map(torch.equal, spikes, rates))
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-    # of more the first layer alone hears what is steady anyhow
-    (_, spikes), (_, rates) = looked(False, 4), looked(True, 4)
-    assert torch.equal(spikes[0], rates[0]) and not torch.equal(spikes[1], rates[1])
-    assert not network.folded().steady and network.steady

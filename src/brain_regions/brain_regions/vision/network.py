@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from brain_regions.circuits import INPUT, Circuit, Convolution, Population
-from brain_regions.neurons import LI, LIF, LIFState, li_weights, lif_run
+from brain_regions.neurons import LI, LIF, LIFState, li_weights, lif_by_rate, lif_rate, lif_run
 
 WIDTH, HEIGHT = 128, 80
 """Pixels of a level picture."""
@@ -43,8 +43,8 @@ COLUMNS = 64
 INPUTS = 4
 """Channels of the input: red, green, blue, and whether the camera sees there."""
 INPUT_SCALING = "rgb8 / 127.5 - 1, and 1; 0, 0, 0: 0, and 0"
-MICRO_STEP = 0.0125
-"""h (s) of vision's neurons: four in the 50 ms between two pictures."""
+MICRO_STEP = 0.05 / 6
+"""h (s) of vision's neurons: six in the 50 ms between two pictures."""
 
 
 class Layer(NamedTuple):
@@ -62,10 +62,10 @@ class Layer(NamedTuple):
 LAYERS = (
     Layer("edges", INPUTS, 16, (5, 5), (2, 2), (2, 2)),     # 16 x 40 x 64
     Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 20 x 64
-    Layer("shapes", 24, 32, (3, 3), (2, 1), (1, 1)),        # 32 x 10 x 64
-    Layer("columns", 32, 64, (10, 3), (1, 1), (0, 1)),      # 64 x  1 x 64: a column's whole height at once
-    Layer("near", 64, 64, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
-    Layer("wide", 64, 64, (1, 3), (1, 1), (0, 8), (1, 8)),
+    Layer("shapes", 24, 48, (3, 3), (2, 1), (1, 1)),        # 48 x 10 x 64
+    Layer("columns", 48, 96, (10, 3), (1, 1), (0, 1)),      # 96 x  1 x 64: a column's whole height at once
+    Layer("near", 96, 96, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
+    Layer("wide", 96, 96, (1, 3), (1, 1), (0, 8), (1, 8)),
 )
 
 
@@ -133,6 +133,11 @@ def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
     return found
 
 
+def _mean(x: Tensor) -> Tensor:
+    """Mean over the first axis of five, of which the third, the channels, lies innermost and stays so."""
+    return x.permute(0, 1, 3, 4, 2).sum(0).permute(0, 3, 1, 2) / len(x)
+
+
 LAYERS_READ = (3, 5)
 """Numbers of the layers that the readout hears."""
 
@@ -144,11 +149,12 @@ class _Network(nn.Module):
         layers: of the network; those of a wider one make another network, for measurements.
 
     Attributes:
-        steady: while the training of the spiking one begins, each neuron hears the others' mean rates over the
-            micro-steps, as a steady current, and not their spikes one by one: a convolution is then computed once.
+        steady: charges are normalized over the batch while it is trained, and there is no time. The training of the
+            spiking one begins so, with the rates of its neurons for their spikes; then it runs in micro-steps, and its
+            charges are normalized as they will be when it is folded.
     """
 
-    steady = False
+    steady = True
 
     def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__()
@@ -163,7 +169,7 @@ class _Network(nn.Module):
     def folded(self):
         """A copy for inference, with the normalization multiplied into the weights."""
         other = copy.deepcopy(self).eval()
-        other.steady = False
+        other.steady = type(self).steady
         for k, (convolution, norm) in enumerate(zip(other.convolutions, other.norms)):
             if isinstance(norm, nn.BatchNorm2d):
                 other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)
@@ -172,16 +178,15 @@ class _Network(nn.Module):
 
     def _charge(self, k: int, x: Tensor) -> Tensor:
         """Computes the input of layer ``k`` from ``x`` [batch, channels, rows, columns]."""
-        return self.norms[k](self.convolutions[k](x))
+        return self._normalized(k, self.convolutions[k](x))
 
-    def _charges(self, k: int, spikes: Tensor) -> Tensor:
-        """Computes the input of layer ``k`` from ``spikes`` [steps, batch, channels, rows, columns].
+    def _normalized(self, k: int, charge: Tensor) -> Tensor:
+        """Normalizes the input of layer ``k``."""
+        return self.norms[k].train(self.training and self.steady)(charge)
 
-        Of each micro-step; one for all of them where it is :attr:`steady`.
-        """
-        if self.steady:
-            spikes = spikes.mean(0, keepdim=True)
-        return self._charge(k, spikes.flatten(0, 1)).unflatten(0, spikes.shape[:2])
+    def _heard(self, k: int, spikes: Tensor) -> Tensor:
+        """The spikes that layer ``k`` hears."""
+        return spikes
 
     def _fired(self, k: int, spikes: Tensor) -> Tensor:
         """The spikes that layer ``k`` hands on; who splits the layer over processes has those of all of them."""
@@ -190,6 +195,8 @@ class _Network(nn.Module):
 
 class SpikingVision(_Network):
     """The spiking network."""
+
+    steady = False
 
     def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
         super().__init__(layers)
@@ -209,6 +216,25 @@ class SpikingVision(_Network):
         state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS, device=device)
         return state
 
+    def midway(self, batch: int = 1) -> dict[str, Tensor]:
+        """State of a network that looks at pictures for long: potentials lie anywhere between 0 and the threshold.
+
+        They are spread evenly, the same each time (multiples of the golden ratio, whose fractions fill 0..1). The
+        readout's are 0.
+        """
+        state = self.rest(batch)
+        for k, layer in enumerate(self.layers):
+            v = state[f"v_{layer.name}"]
+            rows, columns = v.shape[-2:]
+            places = torch.arange(rows * columns, dtype=torch.float64, device=v.device).view(rows, columns)
+            channels = torch.tensor(self._channels(k), dtype=torch.float64, device=v.device).view(-1, 1, 1)
+            v.copy_((0.618033988749895 * places + 0.414213562373095 * channels).frac_().mul_(NEURON.threshold))
+        return state
+
+    def _channels(self, k: int) -> range:
+        """Numbers of the channels of layer ``k``; who splits it over processes has some of them."""
+        return range(self.layers[k].outputs)
+
     def forward(self, image: Tensor, state: dict[str, Tensor], steps: int, silent: bool = False
                 ) -> tuple[dict[str, Tensor], list[Tensor]]:
         """Looks at pictures for ``steps`` micro-steps.
@@ -220,29 +246,53 @@ class SpikingVision(_Network):
             silent: no layer's spikes reach the next or the readout.
 
         Returns:
-            The new state, and the spikes of each layer [steps, batch, channels, rows, columns].
+            The new state, and the spikes of each layer [steps, batch, channels, rows, columns]; while it is
+            :attr:`steady`, their rates [1, batch, ...], and no potential but ``u`` is another.
         """
         if steps == 0:
             return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1)
                            for layer in self.layers]
-        new, trains = {}, []
-        x = self._charge(0, image)[None]
+        new, trains, x = {}, [], image[None]
         for k, layer in enumerate(self.layers):
-            if k:
-                x = self._charges(k, x)
             name = f"v_{layer.name}"
-            x, (new[name],) = lif_run(x.expand(steps, -1, -1, -1, -1), LIFState(state[name]), NEURON, MICRO_STEP)
-            x = self._fired(k, torch.zeros_like(x) if silent else x)
+            x, new[name] = self.fire(k, x, state[name], steps)
+            if silent:
+                x = torch.zeros_like(x)
             trains.append(x)
         new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"], steps)
         return new, trains
+
+    def fire(self, k: int, x: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+        """Runs layer ``k``.
+
+        Args:
+            x: what it hears, [steps, batch, channels, rows, columns]; [1, ...] of the picture, or of steady rates.
+            v: potentials [batch, channels, rows, columns] before.
+            steps: number of micro-steps, at least 1.
+
+        Returns:
+            Spikes [steps, batch, channels, rows, columns], or steady rates [1, ...]; and the new potentials. The
+            gradient passes through the mean of what the layer hears.
+        """
+        x = self._heard(k, x)
+        learns = torch.is_grad_enabled()
+        mean = self._charge(k, _mean(x)) if learns or self.steady else None
+        if self.steady:
+            return self._fired(k, lif_rate(mean, NEURON, MICRO_STEP)[None]), v
+        with torch.no_grad():
+            charge = (self._charge(k, x.flatten(0, 1)).unflatten(0, x.shape[:2]) if len(x) > 1 or mean is None
+                      else mean[None]).expand(steps, -1, -1, -1, -1)
+        before = LIFState(v.detach().to(charge.dtype) if learns else v)
+        x, after = (lif_run(charge, before, NEURON, MICRO_STEP) if mean is None
+                    else lif_by_rate(charge, mean, before, NEURON, MICRO_STEP))
+        return self._fired(k, x), after.v
 
     def _read(self, trains: Sequence[Tensor], u: Tensor, steps: int) -> Tensor:
         """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
         kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
         if self.steady:
-            weights, trains = weights.sum(0, keepdim=True), [train.mean(0, keepdim=True) for train in trains]
-        heard = torch.cat([torch.tensordot(weights, train.squeeze(-2), 1) for train in trains], dim=1)
+            weights = weights.sum(0, keepdim=True)
+        heard = torch.cat([torch.tensordot(weights, train.squeeze(-2).float(), 1) for train in trains], dim=1)
         answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
         return kept * u + answer
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPLIT = "brain_collectives.split_vision"    # what spreads the network over processes
-MICRO_STEP = 0.0125         # s; the network's h
-MOST_STEPS = 6              # micro-steps in one call
+MICRO_STEP = 0.05 / 6       # s; the network's h
+MOST_STEPS = 9              # micro-steps in one call
 FRESH = 0.5                 # s, age of odometry that tells how the robot moves
-FIRST_STEPS = 6             # at the first picture, before which no time is known
+FIRST_STEPS = 9             # at the first picture, before which no time is known
 CHANNELS = ("channel", "row", "column")     # axes of the populations; columns of the picture stay columns
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from brain_regions.motor import network as motor
 from brain_training.definitions.motor import Answer
 from brain_regions.neurons import LIFState, li_weights, lif_run
-from brain_regions.vision.network import COLUMNS, LAYERS_READ, MICRO_STEP, NEURON, OUTPUTS, Layer, sizes
+from brain_regions.vision.network import COLUMNS, LAYERS_READ, OUTPUTS, Layer, sizes
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost
-from brain_training.vision import STEPS
+from brain_training.vision import STEPS, began
 
 
 class VisionChain(Chain):
@@ -43,28 +43,21 @@ class VisionChain(Chain):
         return found
 
     def kinds(self, micro: Micro) -> dict[str, Kind]:
-        """Spikes [micro-steps, batch, channels, rows, columns], channels last; u [batch, OUTPUTS, COLUMNS]."""
+        """Spikes [micro-steps, batch, channels, rows, columns] or rates, channels last; u [batch, OUTPUTS, COLUMNS]."""
         batch, frames = micro.batch[0].shape[:2]
-        spikes = {name: Kind((_steps(frame, micro), batch, *size), True, (0, 1, 3, 4, 2))
+        steady = self.network.steady
+        spikes = {name: Kind((1 if steady else _steps(frame, micro), batch, *size), not steady, (0, 1, 3, 4, 2))
                   for layer, size in zip(self.layers, sizes(self.layers))
                   for frame, name in enumerate(_each(layer.name, frames))}
         return spikes | {name: Kind((batch, OUTPUTS, COLUMNS), False, (0, 1, 2)) for name in _each("u", frames)}
 
     def _layer(self, k: int, values: Values, micro: Micro) -> Values:
         network, pictures, layer = self.network, micro.batch[0], self.network.layers[k]
-        v, found = None, {}
+        v, found = began(network, len(pictures), micro.steps)[f"v_{layer.name}"], {}
         for frame, name in enumerate(_each(layer.name, pictures.shape[1])):
-            if k:
-                x = network._charges(k, values[f"{network.layers[k - 1].name}.{frame}"])
-            else:
-                image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
-                x = network._charge(k, image)[None]
-            x = x.expand(_steps(frame, micro), -1, -1, -1, -1)
-            if v is None:
-                v = torch.zeros_like(x[0]).contiguous(memory_format=torch.channels_last)
-            # no gradient passes from picture to picture, as in the task's loss
-            spikes, (v,) = lif_run(x, LIFState(v.detach()), NEURON, MICRO_STEP)
-            found[name] = network._fired(k, spikes)
+            x = (values[f"{network.layers[k - 1].name}.{frame}"] if k
+                 else pictures[:, frame].contiguous(memory_format=torch.channels_last)[None])
+            found[name], v = network.fire(k, x, v, _steps(frame, micro))
         return found
 
     def _readout(self, values: Values, micro: Micro) -> Values:

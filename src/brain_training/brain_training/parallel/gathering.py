@@ -7,7 +7,8 @@ packing are used here. What goes over the wire:
 ===========================  ==============================================  ==========================================
                              forward                                         backward
 ===========================  ==============================================  ==========================================
-:meth:`Gathering.spikes`     own columns -> all columns, 1 bit a spike       floats of all columns -> sum of own columns
+:meth:`Gathering.spikes`     own columns -> all columns, 1 bit a spike,      floats of all columns -> sum of own columns
+                             or a float a rate
 :meth:`Gathering.copied`     nothing                                         floats, the sum of all ranks'
 :meth:`Gathering.summed`     floats, the sum of all ranks'                   nothing
 ===========================  ==============================================  ==========================================
@@ -64,18 +65,19 @@ class Gathering:
 
     # -- what autograd knows of ------------------------------------------------------------------------------------
 
-    def spikes(self, own: Tensor, columns: int, dim: int) -> tuple[Tensor, Tensor]:
+    def spikes(self, own: Tensor, columns: int, dim: int, rates: bool = False) -> tuple[Tensor, Tensor]:
         """Spikes of all columns, twice: for what each rank feeds to its own columns, and for what all do the same with.
 
         Args:
             own: spikes (0 or 1) of the own columns, which are in dimension ``dim``, of any layout.
             columns: how many all ranks have.
             dim: not negative.
+            rates: they are no spikes, but rates between 0 and 1.
 
         Returns:
             (shared, whole): the same spikes, in the layout of ``own``; see above for their gradients.
         """
-        return _Spikes.apply(own, self, columns, dim)
+        return _Spikes.apply(own, self, columns, dim, rates)
 
     def copied(self, x: Tensor) -> Tensor:
         """``x``, for the own columns of each rank; backward the sum of all ranks' gradients."""
@@ -112,6 +114,13 @@ class Gathering:
             unpacked(data.cpu().numpy()[:packed_size(size)], fired[(slice(None),) * at + (part,)])
         back = [order.index(k) for k in range(own.dim())]
         return torch.from_numpy(fired).to(device=own.device, dtype=own.dtype).permute(back)
+
+    def all_rates(self, own: Tensor, columns: int, dim: int) -> Tensor:
+        """Rates of all columns from those of each rank."""
+        sent = own.element_size() * own.numel() * (self.size - 1)
+        self.bytes["forward"] += sent
+        self.floats += sent
+        return self.all_floats(own, columns, dim)
 
     def all_floats(self, own: Tensor, columns: int, dim: int) -> Tensor:
         """Tensors of all ranks side by side in ``dim``: parameters, for a checkpoint. It is not counted."""
@@ -152,19 +161,20 @@ class _Spikes(torch.autograd.Function):
     """See :meth:`Gathering.spikes`."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, gathering: Gathering, columns: int, dim: int) -> tuple[Tensor, Tensor]:
-        whole = gathering.all_bits(own, columns, dim)
+    def forward(ctx: Any, own: Tensor, gathering: Gathering, columns: int, dim: int, rates: bool
+                ) -> tuple[Tensor, Tensor]:
+        whole = (gathering.all_rates if rates else gathering.all_bits)(own, columns, dim)
         ctx.gathering, ctx.dim, ctx.part = gathering, dim, gathering.own(columns)
         ctx.set_materialize_grads(False)
         return whole, whole.detach()    # two tensors, one memory
 
     @staticmethod
-    def backward(ctx: Any, shared: Tensor | None, whole: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, shared: Tensor | None, whole: Tensor | None) -> tuple[Tensor | None, None, None, None, None]:
         found = None if shared is None else ctx.gathering.own_sum(shared, ctx.dim)
         if whole is not None:
             mine = whole.narrow(ctx.dim, ctx.part.start, ctx.part.stop - ctx.part.start)
             found = mine if found is None else found + mine
-        return found, None, None, None
+        return found, None, None, None, None
 
 
 class _Copied(torch.autograd.Function):

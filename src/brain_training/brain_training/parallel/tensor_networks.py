@@ -142,9 +142,9 @@ class Handing(Split):
     They are attributes of the tensor: the layer's code hands on one.
     """
 
-    def _handed(self, own: Tensor, columns: int, dim: int) -> Tensor:
-        """Gathered spikes; what feeds them to own columns asks :meth:`_shared`."""
-        shared, whole = self.gathering.spikes(own, columns, dim)
+    def _handed(self, own: Tensor, columns: int, dim: int, rates: bool = False) -> Tensor:
+        """Gathered spikes, or rates; what feeds them to own columns asks :meth:`_shared`."""
+        shared, whole = self.gathering.spikes(own, columns, dim, rates)
         whole.own, whole.shared = own, shared       # type: ignore[attr-defined]
         return whole
 
@@ -193,13 +193,18 @@ class SplitVision(Handing, SpikingVision):
             return super()._charge(k, x)
         c = self.convolutions[k]
         charge = nn.functional.conv2d(x, c.weight, None, c.stride, c.padding, c.dilation)
-        return self.norms[k](self.gathering.summed(charge) + c.bias[:, None, None])
+        return self._normalized(k, self.gathering.summed(charge) + c.bias[:, None, None])
 
-    def _charges(self, k: int, spikes: Tensor) -> Tensor:
-        return super()._charges(k, spikes if self._by_rows(k) else self._shared(spikes))
+    def _channels(self, k: int) -> range:
+        part = self.gathering.own(self.whole_layers[k].outputs)
+        return super()._channels(k) if self._by_rows(k) else range(part.start, part.stop)
+
+    def _heard(self, k: int, spikes: Tensor) -> Tensor:
+        return spikes if not k or self._by_rows(k) else self._shared(spikes)
 
     def _fired(self, k: int, spikes: Tensor) -> Tensor:
-        return spikes if self.mode == CLASSIC else self._handed(spikes, self.whole_layers[k].outputs, 2)
+        return (spikes if self.mode == CLASSIC
+                else self._handed(spikes, self.whole_layers[k].outputs, 2, rates=self.steady))
 
     def _empty(self) -> nn.Module:
         return SpikingVision(self.whole_layers).to(memory_format=torch.channels_last)
