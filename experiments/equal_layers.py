@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from brain_regions.neurons import LIF, LIFState, lif_run
+from brain_training.neurons import LIF, LIFState, lif_run
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost, Recipe, Task, stream
 

@@ -11,14 +11,13 @@ import torch
 import typer
 
 from brain_eval.bench.experiment import Experiment
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import HEIGHT, WIDTH, SpikingVision
+from brain_regions.vision.network import HEIGHT, WIDTH, Looking, widened
+from brain_training.definitions.vision import SpikingVision, tensors
 from brain_runtime.command.options import fail
 from brain_training.settings import check_device
 from brain_training.task import SIZES, Task
 from brain_training.trainer import Trainer
 from brain_training.vision import Recipe, VisionTask
-from experiments.shards import wide_layers
 from experiments.training_rank import Order, task_of as small
 
 
@@ -62,7 +61,8 @@ def steps(network: str, size: str, device: str, seed: int) -> dict[str, Any]:
 def look(width: int, device: str, seed: int) -> float:
     """Median time (ms) in which a vision of so many times the channels looks at a picture of noise, from rest."""
     torch.manual_seed(seed)
-    looking = Looking(SpikingVision(wide_layers(width)).eval().folded(), device)
+    layers = widened(width)
+    looking = Looking(tensors(SpikingVision(layers).folded()), layers, device)
     rng, took = np.random.default_rng(seed), []
     for _ in range(LOOKS):
         picture = rng.integers(0, 255, (HEIGHT, WIDTH, 3), dtype=np.uint8)

@@ -125,7 +125,7 @@ class _Eye:
     """An onlooker that keeps the camera's pictures with the poses that they were taken at, and what rules choose."""
 
     def __init__(self, chooser: Chooser) -> None:
-        self._chooser, self._hearing = chooser, Hearing(float(weights.load()[1]["threshold"]))
+        self._chooser, self._hearing = chooser, Hearing(weights.threshold(weights.SHIPPED, weights.load()))
         self._began, self._episode = 0.0, -1
         self.pictures: list[Picture] = []
         self.chosen: list[Chosen] = []
@@ -264,7 +264,7 @@ def one_seed(plan: Plan) -> dict[str, Any]:
     """All trainings of one seed: counts [rooms, 3] in odd and plain rooms by arm, and what the rules found."""
     given = ground(plan)
     start, arms = shipped(), {}
-    network, threshold = network_of(start).eval(), float(weights.load()[1]["threshold"])
+    network, threshold = network_of(start).eval(), weights.threshold(weights.SHIPPED, weights.load())
     about = dict(given.about)
     about["f1_of_clips"] = {name: together([test_on(network, [Way(one.image[None], [one.objects]) for one in pool])]
                                            ).at(threshold).f1 for name, pool in given.pools.items()}

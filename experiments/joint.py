@@ -23,12 +23,12 @@ import torch
 import typer
 
 from brain_eval.bench.experiment import Experiment, Quick
-from brain_regions.vision import opinions, weights
+from brain_regions.vision import opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, doubt
 from brain_regions.vision.decode import Found, decode
 from brain_regions.vision.joint import JointParameters
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import SpikingVision
+from brain_training.definitions import vision as definition
+from brain_training.definitions.vision import SpikingVision
 from brain_regions.vision.second import SecondParameters
 from brain_regions.weight_files import WeightsError
 from brain_sim.camera import MOUNT
@@ -115,11 +115,11 @@ def trained(course: Course, size: str, pictures: Callable[[], Clips], folder: Pa
     times, made = SIZES[size], repr(course)
     path = None if folder is None else folder / f"vision-{size}.safetensors"
     if path is not None and path.is_file():
-        network, report, _ = weights.load(path, times=times)
-        if report.get("course") == made:
+        network, loaded = definition.load(path, times=times)
+        if loaded.report.get("course") == made:
             return network
     learner = VisionLearner(Kept(pictures(), course.seed), course.seed)
-    start = weights_of(widen(weights.load()[0], times, course.seed))
+    start = weights_of(widen(definition.load()[0], times, course.seed))
     found, _, _ = learner.fit(start, {"steps": course.steps, "batch": course.batch, "rate": course.rate,
                                       "adaptive": 1.0, "cycle": 1.0}, lambda: float("inf"))
     network = network_of(found).eval()
@@ -130,8 +130,8 @@ def trained(course: Course, size: str, pictures: Callable[[], Clips], folder: Pa
 
 def keep(path: Path, course: Course, network: SpikingVision, threshold: float) -> None:
     """Writes a network that :class:`brain_regions.vision.second.SecondVision` takes."""
-    weights.save(path, network, {"split": "train", "looks": course.robots, "seed": course.seed},
-                 {"threshold": threshold, "course": repr(course)})
+    definition.save(path, network, {"split": "train", "looks": course.robots, "seed": course.seed},
+                    {"threshold": threshold, "course": repr(course)})
 
 
 def answers(network: SpikingVision, held: Sequence[Way], rest: bool) -> list[list[list[Found]]]:
@@ -142,7 +142,7 @@ def answers(network: SpikingVision, held: Sequence[Way], rest: bool) -> list[lis
         held: the ways.
         rest: each picture is looked at alone, by a network at rest; otherwise membranes carry along the way.
     """
-    looking, found = Looking(network), []
+    looking, found = network.live(), []
     for way in held:
         state, seen = looking.rest(), []
         for picture in way.images:
@@ -291,7 +291,7 @@ class Joint(Experiment):
         for size in SIZES:
             self.status(f"training the {size} network")
             networks[size] = trained(course, size, pictures, folder)
-        ships = weights.load()[0]
+        ships = definition.load()[0]
         kinds = {"small": (ships, False), "small, trained": (networks["small"], False),
                  "small, trained, from rest": (networks["small"], True),
                  "large, along the way": (networks["large"], False), "large": (networks["large"], True)}

@@ -51,7 +51,7 @@ def brain_numpy(x, weight):
 
 
 def brain_torch(x, weight):
-    neurons = importlib.import_module("brain_regions.neurons")
+    neurons = importlib.import_module("brain_training.neurons")
     charge = charges(x, weight)
     p, state = neurons.LIF(), neurons.LIFState(charge()[0] * 0)
 

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Iterator, NamedTuple
 
 import numpy as np
-import torch
 import typer
 
 from brain_eval.bench.experiment import Experiment
 from brain_regions.vision import network, weights
-from brain_regions.vision.looking import Looking
 from brain_sim.camera import RayCamera
 from brain_sim.mjcf import room_xml
 from brain_training.vision_data import usual
@@ -62,8 +60,8 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
     camera, rng = RayCamera(room_xml(room)), np.random.default_rng(seed)
     x, y, yaw = room.start
     seen = np.stack([usual()[1](camera.render(x, y, yaw + TURN * k, rng)) for k in range(pictures)])
-    images, net = network.prepare(torch.from_numpy(seen)), weights.load()[0]
-    looking, trains, answers = Looking(net), [], []
+    tensors = weights.load().tensors
+    looking, trains, answers = network.Looking(tensors), [], []
     state = looking.rest()
     for picture in seen:
         looked = looking.look(picture, state, STEPS)
@@ -71,7 +69,8 @@ def _ours(seed: int, pictures: int) -> tuple[Any, dict[str, np.ndarray]]:
         trains.append([train.transpose(0, 3, 1, 2) for train in looked.trains])
         answers.append(state["u"].T[:, None])
     found = {layer.name: np.concatenate([train[k] for train in trains]) for k, layer in enumerate(network.LAYERS)}
-    return network.circuit(net), {**found, "answer": np.stack(answers), "x": images.numpy()}
+    images = np.concatenate([network.current(picture) for picture in seen]).transpose(0, 3, 1, 2)
+    return network.circuit(tensors), {**found, "answer": np.stack(answers), "x": images}
 
 
 class Nir(Experiment):

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, Sequence
 
 import numpy as np
-import torch
 import typer
 
 from brain_collectives.split_vision import Shard, SplitError, SplitLooking
 from brain_eval.bench.experiment import Experiment, whole_numbers
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import HEIGHT, LAYERS, WIDTH, SpikingVision
+from brain_regions.vision.network import HEIGHT, LAYERS_READ, OUTPUTS, WIDTH, Looking, widened
 from brain_runtime.hosts.backends import GroupError
 from brain_runtime.hosts.shards import ShardError, Shards
 
@@ -32,32 +30,27 @@ PATIENCE = 60.0     # s that a shard may take: here it is measured, not given up
 FIRING = 1.5        # spread of the random weights: neurons of all layers fire
 
 
-def wide_layers(factor: int) -> list[Any]:
-    """Layers of vision's network with ``factor`` times the channels in each."""
-    return [y._replace(inputs=y.inputs * (factor if k else 1), outputs=y.outputs * factor)
-            for k, y in enumerate(LAYERS)]
-
-
-def wide(factor: int, seed: int) -> Any:
-    """Vision's network with ``factor`` times the channels in each layer and random weights, folded."""
-    network, generator = SpikingVision(wide_layers(factor)).folded(), torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for k, convolution in enumerate(network.convolutions):
-            weight = convolution.weight
-            heard = weight[0].numel() * (0.1 if k else 0.5)     # about so many are not 0 at a time
-            weight.copy_(torch.randn(weight.shape, generator=generator) * FIRING / math.sqrt(heard))
-            convolution.bias.zero_()
-    return network
+def wide(factor: int, seed: int) -> dict[str, np.ndarray]:
+    """Random weights of vision's network with ``factor`` times the channels in each layer."""
+    rng, layers, found = np.random.default_rng(seed), widened(factor), {}
+    for k, layer in enumerate(layers):
+        shape = layer.outputs, layer.inputs, *layer.kernel
+        heard = math.prod(shape[1:]) * (0.1 if k else 0.5)      # about so many are not 0 at a time
+        found[f"convolutions.{k}.weight"] = rng.standard_normal(shape, np.float32) * np.float32(FIRING / heard ** 0.5)
+        found[f"convolutions.{k}.bias"] = np.zeros(layer.outputs, np.float32)
+    heard = sum(layers[k].outputs for k in LAYERS_READ)
+    found["readout.weight"] = rng.standard_normal((OUTPUTS, heard, 1), np.float32) / np.float32(heard ** 0.5)
+    found["readout.bias"] = np.zeros(OUTPUTS, np.float32)
+    return found
 
 
 def serve(exchange: Any) -> None:
     """Runs one of the other shards: as :func:`brain_collectives.split_vision.serve`, of a wide network."""
     class Wide(Shard):
-        def network(self, source: Path, layers: list[Any]) -> tuple[Any, str]:
+        def network(self, source: Path, layers: list[Any]) -> tuple[Any, Any, str]:
             factor, seed = map(int, source.name.split("-"))
-            return wide(factor, seed), source.name
+            return wide(factor, seed), widened(factor), source.name
 
-    torch.set_num_threads(1)
     shard = Wide(exchange)
     while True:
         shard.obey(exchange.hear())
@@ -118,7 +111,6 @@ class ShardTimes(Experiment):
             ShardError, GroupError: the processes do not come, or one is lost.
             SplitError: they compute something else than the whole network.
         """
-        torch.set_num_threads(1)
         load, rng = os.getloadavg()[0], np.random.default_rng(seed)
         pictures = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in range(PICTURES)]
         numbers = whole_numbers("--factors", factors, 1, 16)
@@ -133,9 +125,9 @@ class ShardTimes(Experiment):
                 "rounds": rounds, "pays_from": pays_from(widths), "widths": widths}
 
     def _both(self, factor: int, shards: Shards, rounds: int, seed: int, pictures: Sequence[Any]) -> dict[str, Any]:
-        network = wide(factor, seed)
-        whole = Looking(network)
-        split = SplitLooking(network, shards.exchange(), (Path(f"{factor}-{seed}"), f"{factor}-{seed}"))
+        tensors, layers = wide(factor, seed), widened(factor)
+        whole = Looking(tensors, layers)
+        split = SplitLooking(tensors, shards.exchange(), (Path(f"{factor}-{seed}"), f"{factor}-{seed}"), layers)
         split.check(whole)      # and warms both up
         sides = {"whole": (whole, whole.rest()), "split": (split, split.rest())}
         times: dict[str, list[float]] = {side: [] for side in sides}
@@ -149,7 +141,7 @@ class ShardTimes(Experiment):
                 times[side] += took
                 medians[side] = statistics.median(took)
             ratios.append(medians["split"] / medians["whole"])
-        return {"factor": factor, "weights": sum(c.weight.numel() for c in network.convolutions),
+        return {"factor": factor, "weights": sum(tensors[f"convolutions.{k}.weight"].size for k in range(len(layers))),
                 "neurons": whole.neurons, "spikes": spikes / PICTURES,
                 **{f"{side}_ms": [1e3 * value for value in interval(times[side])] for side in sides},
                 "ratio": interval(ratios)}

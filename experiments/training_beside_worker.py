@@ -51,11 +51,12 @@ def theirs(order):
 
 def ours(order):
     """The brain's vision, with the same layers; its own readout is left out."""
-    vision = importlib.import_module("brain_regions.vision.network")
+    known_layers = importlib.import_module("brain_regions.vision.network").LAYERS
+    made_of = importlib.import_module("brain_training.definitions.vision").SpikingVision
     layers = [known._replace(**{kind: tuple(value) if isinstance(value, list) else value
                                 for kind, value in zip(KINDS, sizes)})
-              for known, sizes in zip(vision.LAYERS, order["layers"])]
-    net = vision.SpikingVision(layers).to(memory_format=torch.channels_last)
+              for known, sizes in zip(known_layers, order["layers"])]
+    net = made_of(layers).to(memory_format=torch.channels_last)
     net.readout.requires_grad_(False)       # its answer is in no loss here
 
     class Rates(nn.Module):

@@ -25,7 +25,7 @@ from brain_training.parallel.how import How
 from brain_training.parallel.plan import maker, parse
 from brain_training.task import Task
 from brain_training.trainer import Trainer
-from experiments.shards import wide_layers
+from brain_regions.vision.network import widened
 
 TIMED = 2       # steps before those that are timed: what is made at first is not of a step
 
@@ -84,7 +84,7 @@ def task_of(order: Order) -> Task:
 
 
 def _vision(order: Order) -> Task:
-    from brain_regions.vision.network import SpikingVision
+    from brain_training.definitions.vision import SpikingVision
     from brain_training.vision import Recipe, VisionTask
 
     class Wide(VisionTask):
@@ -93,7 +93,7 @@ def _vision(order: Order) -> Task:
         def build(self, seed: int) -> nn.Module:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                return SpikingVision(wide_layers(order.width)).to(memory_format=torch.channels_last)
+                return SpikingVision(widened(order.width)).to(memory_format=torch.channels_last)
 
     batch = order.batch or VisionTask.full.batch
     return Wide(recipe=Recipe(rooms=2, clips_per_room=-(-batch // 2), epochs=order.steps + 1, batch=batch))

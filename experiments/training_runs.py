@@ -19,7 +19,7 @@ from brain_training.parallel.plan import Plan, parse
 from brain_wire.temporary_folder import TemporaryFolder
 from experiments import training_theory as theory
 from experiments.processes import finished
-from experiments.shards import wide_layers
+from brain_regions.vision.network import widened
 from experiments.training_rank import Order
 
 PATIENCE = 900.0        # s for one training
@@ -145,7 +145,7 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
         told |= {"held_formula": theory.held(weights, plan)}
     if order["network"] == "vision" and plan.tp == plan.pp == 1 and not order["shards"]:
         told["activations_formula"] = theory.vision_activations(
-            wide_layers(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
+            widened(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
     if alone is not None:
         told["speed"] = max(part["step_s"] for part in alone["parts"]) / told["step_s"]
     if shards is not None:

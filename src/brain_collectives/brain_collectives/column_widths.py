@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Sequence
 
 import numpy as np
-import torch
 
-from brain_collectives.columns import Layer, charges, parts, same_bits, window
+from brain_collectives.columns import Layer, parts, same_bits, window
 
 LEAST_BLOCK = 4     # columns that a kernel has at once, at least
 
@@ -41,10 +40,10 @@ def agree(layer: Layer, heard: np.ndarray, shards: int, width: int) -> bool:
     each = parts(columns, shards)
     if width == columns:
         return True
-    whole = charges(heard, layer)
+    whole = layer.convolving()(heard)
     for own in each:
         wide = window(own, width, columns)
-        found = charges(heard, layer._replace(weight=layer.weight[wide].clone(), bias=layer.bias[wide].clone()))
+        found = layer._replace(weight=layer.weight[wide], bias=layer.bias[wide]).convolving()(heard)
         if not same_bits(found[..., own.start - wide.start:own.stop - wide.start], whole[..., own]):
             return False
     return True
@@ -64,11 +63,10 @@ def found_by_trying(layer: Layer, heard: tuple[int, int, int], shards: int, numb
     Raises:
         ValueError: the layer has fewer columns than there are shards.
     """
-    generator = torch.Generator().manual_seed(0)
-    # in the same layout in memory, which has a say in how it is computed
-    weight, bias = (torch.empty_like(values).normal_(generator=generator) for values in (layer.weight, layer.bias))
+    rng = np.random.default_rng(0)
+    weight, bias = (rng.standard_normal(values.shape, np.float32) for values in (layer.weight, layer.bias))
     layer = layer._replace(weight=weight, bias=bias)
-    inputs = torch.randn((max(numbers), *heard), generator=generator).numpy()
+    inputs = rng.standard_normal((max(numbers), *heard), np.float32)
     own = max(part.stop - part.start for part in parts(layer.shape[-1], shards))
     return [next(width for width in candidates(own, layer.shape[-1]) if agree(layer, inputs[:number], shards, width))
             for number in numbers]

@@ -19,9 +19,8 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, Sequence
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
+from brain_regions.convolutions import Convolving
 from brain_regions.membranes import LIF, lif_run
 from brain_regions.vision.network import MICRO_STEP
 
@@ -69,13 +68,17 @@ class Layer(NamedTuple):
         neuron: their parameters.
     """
 
-    weight: torch.Tensor
-    bias: torch.Tensor
+    weight: np.ndarray
+    bias: np.ndarray
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     shape: tuple[int, int, int]
     neuron: LIF
+
+    def convolving(self) -> Convolving:
+        """Makes what computes the charges of its neurons."""
+        return Convolving(self.weight, self.bias, self.stride, self.padding, self.dilation)
 
 
 def parts(columns: int, shards: int) -> list[slice]:
@@ -101,20 +104,6 @@ def window(own: slice, width: int, columns: int) -> slice:
         raise ValueError(f"{width} columns cannot be computed for {own.stop - own.start} of {columns}")
     start = min(own.start, columns - width)
     return slice(start, start + width)
-
-
-def charges(heard: np.ndarray, layer: Layer) -> np.ndarray:
-    """Computes the input charges of a layer's neurons.
-
-    Args:
-        heard: float32 [steps, rows, columns, inputs].
-
-    Returns:
-        float32 [steps, rows, columns, outputs].
-    """
-    x = F.conv2d(torch.from_numpy(heard).permute(0, 3, 1, 2), layer.weight, layer.bias, layer.stride, layer.padding,
-                 layer.dilation)
-    return x.permute(0, 2, 3, 1).numpy()
 
 
 def packed(spikes: np.ndarray) -> Bits:
@@ -184,8 +173,8 @@ class Columns:
         Returns:
             Their spikes.
         """
-        layer, own = self._computed[k][min(len(heard), len(self._computed[k])) - 1]
-        charge = np.ascontiguousarray(charges(heard, layer)[..., own])
+        charged, own = self._computed[k][min(len(heard), len(self._computed[k])) - 1]
+        charge = np.ascontiguousarray(charged(heard)[..., own])
         v = self.potentials[k]
         fired = np.empty((steps, *v.shape), bool)
         _, self.potentials[k] = (
@@ -249,11 +238,11 @@ class Columns:
         return whole
 
 
-def _windows(layer: Layer, own: slice, widths: Sequence[int]) -> list[tuple[Layer, slice]]:
-    """For each of ``widths``: so many columns of a layer, and which of these are the own ones."""
+def _windows(layer: Layer, own: slice, widths: Sequence[int]) -> list[tuple[Convolving, slice]]:
+    """For each of ``widths``: what computes so many columns of a layer, and which of these are the own ones."""
     made = {}
     for width in set(widths):
         wide = window(own, width, layer.shape[-1])
-        made[width] = (layer._replace(weight=layer.weight[wide].clone(), bias=layer.bias[wide].clone()),
+        made[width] = (layer._replace(weight=layer.weight[wide], bias=layer.bias[wide]).convolving(),
                        slice(own.start - wide.start, own.stop - wide.start))
     return [made[width] for width in widths]

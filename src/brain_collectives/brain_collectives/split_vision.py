@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of vision spread over processes by columns.
 
-It answers what :class:`brain_regions.vision.looking.Looking` does, to the bit.
+It answers what :class:`brain_regions.vision.network.Looking` does, to the bit.
 
 Shard 0 is the region's process. It has the lesions, the counts and the readout, and tells the others of each picture
 (:func:`serve` is what they run). Membranes stay where their neurons are: the state that a step returns has them by
@@ -13,17 +13,17 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
-import torch
 
 from brain_collectives.column_widths import agree, found_by_trying, widths
 from brain_collectives.columns import Columns, Exchange, Layer, packed, parts, same_bits, unpacked
 from brain_regions.lesions import Lesion
 from brain_regions.vision import weights as weight_file
-from brain_regions.vision.looking import Looked, Looking, current
-from brain_regions.vision.network import HEIGHT, INPUTS, LAYERS, NEURON, WIDTH, SpikingVision, sizes
+from brain_regions.vision.network import (HEIGHT, INPUTS, LAYERS, NEURON, WIDTH, Looked, Looking, Tensors, current,
+                                          sizes)
+from brain_regions.vision.network import Layer as VisionLayer
 from brain_regions.weight_files import WeightsError
 
 log = logging.getLogger(__name__)
@@ -43,10 +43,11 @@ class SplitError(RuntimeError):
     """The network cannot be spread over these processes; says why."""
 
 
-def layers_of(network: SpikingVision) -> list[Layer]:
-    """The layers of a folded network, as they are split."""
-    return [Layer(c.weight.detach(), c.bias.detach(), c.stride, c.padding, c.dilation, (rows, width, channels), NEURON)
-            for c, (channels, rows, width) in zip(network.convolutions, sizes(network.layers))]
+def layers_of(tensors: Tensors, layers: Sequence[VisionLayer] = LAYERS) -> list[Layer]:
+    """The layers of a network, as they are split."""
+    return [Layer(tensors[f"convolutions.{k}.weight"], tensors[f"convolutions.{k}.bias"], y.stride, y.padding,
+                  y.dilation, (rows, width, channels), NEURON)
+            for k, (y, (channels, rows, width)) in enumerate(zip(layers, sizes(layers)))]
 
 
 def noisy(picture: np.ndarray, number: int) -> np.ndarray:
@@ -90,24 +91,26 @@ class _Kept:
 
 
 class SplitLooking(Looking):
-    """A folded network, run by all shards; this is shard 0.
+    """A network, run by all shards; this is shard 0.
 
     Args:
-        network: what to run.
+        tensors: its weights.
         exchange: with the others, which are in :func:`serve`.
         source: the file it was loaded from, and its hash: the others load the same.
+        layers: that the weights are of.
 
     Raises:
         WeightsError: a shard cannot load the file, or it holds something else there.
         SplitError: a layer has fewer columns than there are shards, or the shards do not compute what the whole does.
     """
 
-    def __init__(self, network: SpikingVision, exchange: Exchange, source: tuple[Path, str]) -> None:
-        super().__init__(network)
+    def __init__(self, tensors: Tensors, exchange: Exchange, source: tuple[Path, str],
+                 layers: Sequence[VisionLayer] = LAYERS) -> None:
+        super().__init__(tensors, layers)
         self._exchange = exchange
         self._kept: _Kept | None = None
         self._last, self._lesioned = len(self.layers) - 1, frozenset[int]()
-        self._whole = layers_of(network)
+        self._whole = layers_of(tensors, layers)
         try:
             computed = widths(self._whole, _HEARD, exchange.size, MOST_STEPS)
             self._columns = Columns(self._whole, exchange, computed)
@@ -191,7 +194,7 @@ class SplitLooking(Looking):
 
     def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
              lesions: Mapping[str, Lesion] = {}) -> Looked:
-        """As :meth:`brain_regions.vision.looking.Looking.look`; raises what the exchange raises, too."""
+        """As :meth:`brain_regions.vision.network.Looking.look`; raises what the exchange raises, too."""
         if steps:
             names = [f"v_{layer.name}" for layer in self.layers]
             held = self._kept is not None and all(
@@ -240,7 +243,6 @@ def _answer(content: dict[str, str]) -> np.ndarray:
 
 def serve(exchange: Exchange) -> None:
     """Runs shards 1 and up until their host ends them. Raises what the exchange raises."""
-    torch.set_num_threads(1)    # as the region has it; another number may add up in another order
     shard = Shard(exchange)
     while True:
         shard.obey(exchange.hear())
@@ -255,16 +257,16 @@ class Shard:
         self._loaded: Columns | None = None
         self._sizes: list[tuple[int, int, int]] = []
 
-    def network(self, source: Path, layers: list[Any]) -> tuple[SpikingVision, str]:
-        """The network that shard 0 has loaded, folded, and the hash of where it is from.
+    def network(self, source: Path, layers: list[Any]) -> tuple[Tensors, Sequence[VisionLayer], str]:
+        """Weights and layers of the network that shard 0 has loaded, and the hash of where it is from.
 
         Raises:
             WeightsError: it cannot be loaded, or is another one here.
         """
         if json.dumps(layers) != json.dumps(LAYERS):
             raise WeightsError("its layers have other shapes there")
-        network, _, digest = weight_file.load(source)
-        return network, digest
+        loaded = weight_file.load(source)
+        return loaded.tensors, LAYERS, loaded.digest
 
     def obey(self, told: bytes) -> None:
         """Does one thing that shard 0 asks for.
@@ -288,11 +290,11 @@ class Shard:
     def _load(self, data: bytes) -> dict[str, str]:
         source, layers, computed = json.loads(data)
         try:
-            network, digest = self.network(Path(source), layers)
-            self._loaded = Columns(layers_of(network), self._exchange, computed)
+            tensors, made_of, digest = self.network(Path(source), layers)
+            self._loaded = Columns(layers_of(tensors, made_of), self._exchange, computed)
         except (WeightsError, ValueError) as error:
             return {"error": str(error)}
-        self._sizes = sizes(network.layers)
+        self._sizes = sizes(made_of)
         return {"hash": digest}
 
     def _look(self, columns: Columns, data: bytes, steps: int, silent: int, lesioned: int, state: int) -> None:

@@ -18,8 +18,7 @@ from brain_collectives import column_widths, columns, split_vision as split
 from brain_regions.lesions import parse
 from brain_regions.vision import Vision
 from brain_regions.vision import weights as weight_file
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import LAYERS, SpikingVision, sizes
+from brain_regions.vision.network import LAYERS, Looking, sizes
 
 PATIENCE = 240.0     # s; only ends a hang
 UNHURT = {}, {}
@@ -107,8 +106,8 @@ def pictures(count: int, seed: int = 3):
 
 
 def loaded(exchange=None):
-    network, _, digest = weight_file.load()
-    return split.SplitLooking(network, exchange, (weight_file.SHIPPED, digest)) if exchange else Looking(network)
+    tensors, digest = weight_file.load().tensors, weight_file.load().digest
+    return split.SplitLooking(tensors, exchange, (weight_file.SHIPPED, digest)) if exchange else Looking(tensors)
 
 
 def compare(ours, theirs, shown, lesions=UNHURT, silent=False):
@@ -241,19 +240,18 @@ def test_other_weights_there_are_refused_and_named(shards, tmp_path):
     with pytest.raises(weight_file.WeightsError, match="shard 1 cannot use the weights .*hash is another"):
         loaded(shards(2, serve))
     with pytest.raises(weight_file.WeightsError, match="shard 1 cannot use the weights"):
-        split.SplitLooking(weight_file.load()[0], shards(2), (Path(tmp_path / "none.safetensors"), "x"))
+        split.SplitLooking(weight_file.load().tensors, shards(2), (Path(tmp_path / "none.safetensors"), "x"))
 
 
 def test_other_layers_there_are_refused(shards):
-    wide = tuple(y._replace(outputs=y.outputs * 2, inputs=y.inputs * (2 if k else 1)) for k, y in enumerate(LAYERS))
-    network = SpikingVision(wide).folded()
+    wide = [y._replace(name="other") for y in LAYERS]
     with pytest.raises(weight_file.WeightsError, match="shard 1 .*other shapes"):
-        split.SplitLooking(network, shards(2), (weight_file.SHIPPED, "x"))
+        split.SplitLooking(weight_file.load().tensors, shards(2), (weight_file.SHIPPED, "x"), wide)
 
 
 def test_a_split_that_computes_otherwise_is_found_out(shards):
     made, whole = loaded(shards(2)), loaded()
-    made._columns._computed[3][-1][0].weight[0, 0, 0, 0] += 0.5
+    made._columns._computed[3][-1][0]._weight[0, 0] += 0.5
     with pytest.raises(split.SplitError, match="do not compute what the whole network does: .* of columns differ in "
                                                "columns of shard 0, which shard 0 by itself computes rightly"):
         made.check(whole)
@@ -273,7 +271,7 @@ def test_widths_hold_the_own_columns_and_no_more_than_there_are():
 
 
 def test_more_shards_compute_less_each():
-    layers, heard = split.layers_of(weight_file.load()[0]), (80, 128, 4)
+    layers, heard = split.layers_of(weight_file.load().tensors), (80, 128, 4)
     found = {count: [at_once[-1] for at_once in column_widths.widths(layers, heard, count, 10)] for count in (2, 4, 8)}
     for count, computed in found.items():
         for layer, width in zip(layers, computed):
@@ -283,7 +281,7 @@ def test_more_shards_compute_less_each():
 
 
 def test_widths_of_other_layers_are_refused():
-    layers = split.layers_of(weight_file.load()[0])
+    layers = split.layers_of(weight_file.load().tensors)
     for told in ([[8]], [[]] * len(layers), [[8]] * len(layers)):
         with pytest.raises(ValueError, match="are told of|cannot be computed"):
             columns.Columns(layers, Threads(0, [[]] * 2), told)

@@ -19,7 +19,7 @@ Neuromorphic Intermediate Representation. A network of one hidden recurrent laye
 
 Populations stand in the order in which a micro-step computes them. A projection with ``delay=0`` carries the spikes of
 the same micro-step, so it must lead forward; ``delay=1`` carries those of the step before, as every loop has to. What
-reaches a population is summed, each bias once a micro-step: the charges ``x[t]`` of :mod:`brain_regions.neurons`. The
+reaches a population is summed, each bias once a micro-step: the charges ``x[t]`` of :mod:`brain_training.neurons`. The
 network has one input, so a region with several concatenates them, and one output, its last population.
 """
 from __future__ import annotations

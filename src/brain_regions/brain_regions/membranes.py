@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Membranes in NumPy: the parameters of neurons, and their integration where a region runs without torch.
 
-The equations stand in :mod:`brain_regions.neurons`, which integrates the same neurons in torch, with gradients, for
+The equations stand in :mod:`brain_training.neurons`, which integrates the same neurons in torch, with gradients, for
 training; tests hold both to each other. For a few hundred neurons NumPy takes a fraction of torch's time, and a process
 without torch a fraction of its memory.
 """
@@ -100,7 +100,7 @@ def ticks(dt: float, left: float = 0.0, most: int = MOST_STEPS) -> Ticks:
 
 
 def lif_step(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP) -> tuple[np.ndarray, np.ndarray]:
-    """One micro-step of leaky integrate-and-fire neurons; :func:`brain_regions.neurons.lif_step` in NumPy.
+    """One micro-step of leaky integrate-and-fire neurons; :func:`brain_training.neurons.lif_step` in NumPy.
 
     Args:
         x: charge that comes in during the step, in units of potential, any shape.
@@ -152,7 +152,7 @@ def lif_run(x: np.ndarray, v: np.ndarray, p: LIF, h: float = MICRO_STEP, fired: 
 
 def alif_step(x: np.ndarray, v: np.ndarray, a: np.ndarray, p: ALIF,
               h: float = MICRO_STEP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One micro-step of adaptive neurons; :func:`brain_regions.neurons.alif_step` in NumPy.
+    """One micro-step of adaptive neurons; :func:`brain_training.neurons.alif_step` in NumPy.
 
     Args:
         x: charge that comes in during the step, any shape.
@@ -171,6 +171,6 @@ def alif_step(x: np.ndarray, v: np.ndarray, a: np.ndarray, p: ALIF,
 
 
 def li_step(x: np.ndarray, u: np.ndarray, p: LI, h: float = MICRO_STEP) -> np.ndarray:
-    """One micro-step of leaky integrators; :func:`brain_regions.neurons.li_step` in NumPy."""
+    """One micro-step of leaky integrators; :func:`brain_training.neurons.li_step` in NumPy."""
     beta = decay(p.tau, h)
     return (beta * u + (1 - beta) * x).astype(np.float32, copy=False)

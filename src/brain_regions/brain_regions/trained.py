@@ -85,9 +85,11 @@ class Trained(Region):
             raise ParameterError(f"parameter device of {self.name} is {device}, but its network computes on "
                                  f"{', '.join(network.devices)} alone; set device to {network.devices[0]}")
         if device != "cpu":
-            import torch
-
-            if not torch.cuda.is_available():
-                raise ParameterError(f"parameter device of {self.name} is {device}, but torch {torch.__version__} "
-                                     f"finds no such device here; set device to cpu")
+            try:
+                from brain_regions.torch_device import lacking
+            except ModuleNotFoundError as missing:
+                raise ParameterError(f"parameter device of {self.name} is {device}, but {missing.name} is not "
+                                     f"installed; install it, or set device to cpu") from missing
+            if why := lacking():
+                raise ParameterError(f"parameter device of {self.name} is {device}, but {why}; set device to cpu")
         self.load(weights.path(self.parameters.weights), device)

@@ -115,10 +115,10 @@ def motor(found):
 
 def vision(found):
     """Spikes of vision by layer, and its answer, of one picture."""
-    from brain_regions.vision import looking, network, weights
+    from brain_regions.vision import network, weights
 
     picture = np.random.default_rng(0).integers(0, 256, (network.HEIGHT, network.WIDTH, 3), np.uint8)
-    looked = looking.Looking(weights.load()[0])
+    looked = network.Looking(weights.load().tensors)
     seen = looked.look(picture, looked.rest(), 6, False, found)
     assert seen.spikes == sum(map(np.count_nonzero, seen.trains))
     return dict(zip((layer.name for layer in network.LAYERS), seen.trains)), seen.state["u"]

@@ -541,6 +541,7 @@ OF_THE_MACHINE = [
     (["rmw"], dict(rmw="rmw_fastrtps_cpp")),
     (["domain-variable"], dict(domain_variable="3", domain=5)),
     (["one-core"], dict(cores=1)),
+    (["numpy-slow"], dict(products=1e9)),
     (["clock-jumps"], dict(jumped=-0.4)),
     ([], dict(synchronised=False)),     # all on one machine
     (["clock-unsynchronised"], dict(synchronised=False, endpoint="tcp/192.168.1.5:7447")),

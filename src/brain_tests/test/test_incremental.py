@@ -24,7 +24,7 @@ from brain_edge.enrolment.upload import unsent
 from brain_cloud.federated.weights import pack
 from brain_regions.vision import weights
 from brain_sim.things import COLORS, SHAPES
-from brain_training.federated import network_of, weights_of
+from brain_training.federated import weights_of
 from brain_training.incremental.clip_files import Kept, Name, write
 from brain_training.incremental.collecting import IMAGE, TEACHER
 from brain_training.incremental.comparing import compare, judge
@@ -84,8 +84,8 @@ def listed(folder: Path, drives: range, lie: bool = False) -> Path:
 
 def blind(path: Path) -> Path:
     """Weights that see nothing."""
-    found = {name: 0.0 * value for name, value in weights_of(weights.load()[0]).items()}
-    weights.save(path, network_of(found), {}, {"threshold": 0.6})
+    found = {name: 0.0 * value for name, value in weights.load().tensors.items()}
+    weights.save(path, found, {}, {"threshold": 0.6})
     return path
 
 
@@ -138,7 +138,7 @@ def test_what_a_fleet_has_learned_becomes_weights_that_are_compared_as_others_ar
     drives = listed(tmp_path, range(1))
     told = take(learned, drives, out, Settings(labels="told", rooms=1), quiet)
     # A mean of what ships is what ships: the same network, to the bit, now with a threshold that was chosen here.
-    found, report, _ = weights.load(out)
+    found, _, report, _ = weights.load(out)
     assert all((value == rounds.model[name]).all() for name, value in weights_of(found).items())
     assert report["threshold"] == told["threshold"] and 0.0 < told["threshold"] < 1.0
     seen: list[str] = []

@@ -239,8 +239,8 @@ def test_a_ros_installation_gets_the_same_versions_but_its_own_numpy() -> None:
 def test_each_set_includes_the_one_before_and_a_robot_gets_neither_simulator_nor_training() -> None:
     for before, file in zip(SETS, SETS[1:]):
         assert f"-r {before}\n" in (ROOT / file).read_text(encoding="utf-8")
-    assert set(pins(SETS[0])) == {"numpy", "eclipse-zenoh", "rich", "safetensors", "torch", "typer", "xxhash"}
-    assert set(pins(SETS[1])) == {"mujoco"}
+    assert set(pins(SETS[0])) == {"numpy", "eclipse-zenoh", "rich", "safetensors", "typer", "xxhash"}
+    assert set(pins(SETS[1])) == {"mujoco", "torch"}
 
 
 def test_a_robots_packages_need_no_simulator_training_or_tests_to_run() -> None:

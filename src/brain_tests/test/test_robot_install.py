@@ -17,7 +17,7 @@ from brain_wire.router import free_port
 # What requirements-ros.txt and the packages of a robot do not bring; the interpreter finds none of it.
 ABSENT = ("brain_collectives", "brain_eval", "brain_observe", "brain_sim", "brain_tests", "brain_training",
           "experiments", "glfw", "h5py", "matplotlib", "mujoco", "nir", "nirtorch", "paho", "pymodbus",
-          "rosbags", "snntorch")
+          "rosbags", "snntorch", "torch")
 BLOCKER = f"""
 import sys
 

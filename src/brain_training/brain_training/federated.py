@@ -14,8 +14,9 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 import torch
 
-from brain_regions.vision.network import LAYERS, SpikingVision, widened
+from brain_regions.vision.network import LAYERS, widened
 from brain_regions.vision.weights import WIDEST
+from brain_training.definitions.vision import SpikingVision, tensors
 from brain_training.recordings.vision import recorded_clips
 from brain_training.task import one_cycle, stream
 from brain_training.vision import VisionTask
@@ -146,8 +147,8 @@ def network_of(weights: Mapping[str, np.ndarray]) -> SpikingVision:
 
 
 def weights_of(network: SpikingVision) -> dict[str, np.ndarray]:
-    """Weights of a folded network, by name."""
-    return {name: value.detach().numpy().copy(order="C") for name, value in network.state_dict().items()}
+    """A copy of the weights of a folded network, by name."""
+    return {name: value.copy(order="C") for name, value in tensors(network).items()}
 
 
 def vision(data: Sequence[str], labels: str, seed: int) -> VisionLearner:

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from brain_regions.membranes import decay
 from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, OBJECT, ROWS, SHAPE, SLOTS,
-                                          MICRO_STEP, READOUT, AnnBaseline, SpikingVision, column_angles, prepare,
-                                          widened)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, MICRO_STEP, OBJECT, READOUT,
+                                          ROWS, SHAPE, SLOTS, Looking, column_angles, widened)
+from brain_training.definitions.vision import AnnBaseline, SpikingVision, prepare, save
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
 from brain_training.vision_score import Tally
@@ -48,7 +47,7 @@ def targets(labels: Labels) -> np.ndarray:
     The six are color, shape, aside, log distance, log width, and the column's weight (0 where nothing is asked).
     """
     seen = labels.color >= 0
-    aside = np.where(seen, labels.bearing - column_angles().numpy(), 0.0) / ASIDE_UNIT
+    aside = np.where(seen, labels.bearing - column_angles(), 0.0) / ASIDE_UNIT
     distance = np.log(np.where(seen, labels.distance, 1.0))
     width = np.log(np.where(seen, np.maximum(labels.width, 1e-3), 1.0))
     return np.stack([labels.color, labels.shape, aside, distance, width, labels.color != UNSURE], -2).astype(np.float32)
@@ -277,7 +276,7 @@ class VisionTask(Task):
 
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file of the folded network."""
-        weights.save(path, network.folded(), training, figures)
+        save(path, network.folded(), training, figures)
 
 
 def _cycle(at: float) -> float:
@@ -291,19 +290,17 @@ def _order(seed: int, epoch: int, clips: int) -> np.ndarray:
     return stream("vision epoch", seed, epoch).permutation(clips)
 
 
-@torch.inference_mode()
 def test_on(network: SpikingVision | AnnBaseline, ways: Sequence[Way], *, steps: int = STEPS) -> Tally:
-    """Runs a folded network over ways as it would run live, and tallies what it finds."""
-    tally = Tally()
-    looking = Looking(network) if isinstance(network, SpikingVision) else None
+    """Runs a folded network over ways as it runs live, and tallies what it finds."""
+    tally, live = Tally(), network.live()
     for way in ways:
-        if looking is not None:
-            state, answers = looking.rest(), []
-            for picture in way.images:
-                state = looking.look(picture, state, steps).state
+        answers, state = [], live.rest() if isinstance(live, Looking) else {}
+        for picture in way.images:
+            if isinstance(live, Looking):
+                state = live.look(picture, state, steps).state
                 answers.append(state["u"].T)
-        else:
-            answers = network(prepare(torch.from_numpy(way.images))).numpy()
+            else:
+                answers.append(live.answer(picture).T)
         for answer, objects in zip(answers, way.objects):
             if objects is not None:
                 tally.add(decode(answer, way.height), objects)

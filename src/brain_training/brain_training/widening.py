@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brain_regions.vision.network import LAYERS, LAYERS_READ, SpikingVision, widened
+from brain_regions.vision.network import LAYERS, LAYERS_READ, widened
+from brain_training.definitions.vision import SpikingVision
 
 EVEN = 4.0      # how evenly a neuron's part is divided (of a Dirichlet distribution)
 

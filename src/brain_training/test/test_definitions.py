@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from brain_training.definitions import vision as definition
 from brain_training.definitions import language
 from brain_regions.language import network as reader
 from brain_regions.language import weights as language_weights
@@ -35,7 +36,7 @@ def test_a_tensor_on_a_fixed_device_would_be_found():
 
 @pytest.mark.parametrize(("steps", "steady"), [(8, False), (4, False), (4, True)])
 def test_vision_is_bound_to_no_device(steps, steady):
-    network = vision.SpikingVision().to(META)
+    network = definition.SpikingVision().to(META)
     network.steady = steady
     image = torch.empty(2, vision.INPUTS, vision.HEIGHT, vision.WIDTH, device=META)
     state, trains = network(image, network.rest(2), steps)
@@ -47,7 +48,7 @@ def test_vision_is_bound_to_no_device(steps, steady):
 
 
 def test_the_baseline_of_vision_is_bound_to_no_device():
-    network = vision.AnnBaseline().to(META)
+    network = definition.AnnBaseline().to(META)
     checked(network, network(torch.empty(2, vision.INPUTS, vision.HEIGHT, vision.WIDTH, device=META)))
 
 
@@ -146,7 +147,7 @@ def test_steps_of_motor_in_one_call_are_those_of_several():
 def test_vision_is_trained_and_run_with_the_weights_of_the_file():
     from safetensors.numpy import load_file
 
-    network, _, _ = vision_weights.load()
+    network, _ = definition.load()
     held, here = load_file(vision_weights.SHIPPED), network.state_dict()
     assert set(held) == {*here, "probe"} and all(np.array_equal(here[name].numpy(), held[name]) for name in here)
     again = network.folded()    # what is folded stays as it is

@@ -11,6 +11,7 @@ import torch
 from snntorch.import_nir import import_from_nir
 from typer.testing import CliRunner
 
+from brain_training.definitions import vision as definition
 from brain.cli import app
 from brain_regions import membranes
 from brain_regions.circuits import INPUT, Circuit, Convolution, Count, Dense, Population
@@ -27,8 +28,8 @@ STEPS = 4       # micro-steps for each picture
 def seen():
     """Pictures of a robot that drives, and what our network makes of them: spikes by layer, answers."""
     (way,) = make_ways(1, 4, split="val", first_seed=5)
-    images = network.prepare(torch.from_numpy(way.images))
-    ours = weights.load()[0]
+    images = definition.prepare(torch.from_numpy(way.images))
+    ours = definition.load()[0]
     state, trains, answers = ours.rest(), [], []
     with torch.inference_mode():
         for image in images:
@@ -77,7 +78,7 @@ def test_snntorch_reads_vision_and_fires_every_spike_that_we_fire(tmp_path, seen
 
 
 def weights_circuit():
-    return network.circuit(weights.load()[0])
+    return network.circuit(weights.load().tensors)
 
 
 def test_the_file_by_nirs_definitions_holds_the_same_network(tmp_path, seen, by_definition):

@@ -14,7 +14,7 @@ from brain_runtime.interfaces import GoalStatus, LanguageFeatures
 from brain_sim.camera import MOUNT
 from brain_sim.room import generate_room
 from brain_training import looks
-from brain_training.federated import _Own, VisionLearner, network_of, vision, weights_of
+from brain_training.federated import _Own, VisionLearner, network_of, vision
 from brain_training.looks import KINDS, PLAIN, Look
 from brain_training.recordings.bags import RecordingError
 from brain_training.recordings.library import find
@@ -57,7 +57,7 @@ def test_the_look_that_is_none_changes_nothing_and_others_change_what_they_say()
 
 
 def test_a_few_steps_from_given_weights_learn_keep_their_shape_and_keep_the_deadline(monkeypatch):
-    shipped = weights_of(weights.load()[0])
+    shipped = dict(weights.load().tensors)
     look = looks.fleet(8)[0]
     learner = VisionLearner(Studio(2, 3, 1, first_seed=50_000, look=look), 5)
     config = {"steps": 4.0, "batch": 4.0, "rate": 1e-3}
@@ -168,7 +168,7 @@ def test_a_recording_is_learned_from_by_what_its_robot_found_out(tmp_path):
     with pytest.raises(RecordingError, match="no goal with a color and a shape was reached in it"):
         list(frames(idle, "outcomes"))
     learner = vision([str(tmp_path / "day")], "outcomes", 0)
-    _, examples, _ = learner.fit(weights_of(weights.load()[0]), {"steps": 1.0, "batch": 1.0}, endless)
+    _, examples, _ = learner.fit(dict(weights.load().tensors), {"steps": 1.0, "batch": 1.0}, endless)
     assert examples == 4 * LOOKS - 1
     with pytest.raises(RecordingError, match="is in the split train"):
         (tmp_path / "recordings.json").write_text('{"splits": {"val": ["day", "idle"]}}')

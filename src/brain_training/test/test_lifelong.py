@@ -16,8 +16,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
+from brain_training.definitions import vision as definition
 from brain_observe.bags import BagWriter
-from brain_regions.vision import weights
 from brain_regions.vision.network import HEIGHT, WIDTH
 from brain_training.lifelong import stages, task_file
 from brain_training.lifelong.allocation import of_window, of_windows
@@ -126,7 +126,7 @@ def test_a_memory_keeps_each_clip_with_the_same_chance_whenever_it_is_stopped():
 
 def test_objects_of_labels_are_those_of_the_picture_and_score_as_ways_do():
     clips = Studio(3, 6, 1, split="val", first_seed=70_500).take_all()
-    network = weights.load()[0]
+    network = definition.load()[0]
     asked = sum(len(objects_of(Labels(*(part[n, -1] for part in clips.labels)))) for n in range(18))
     tally = examined(network, clips)
     assert len(tally.asked) == asked > 5
@@ -324,9 +324,9 @@ def test_the_verbs_learn_recordings_as_one_task_and_a_new_site_as_another(tmp_pa
     assert {one["recognized"] for one in shown["tasks"]} == {1.0}
     exported = brain("export", library, "day", "--out", tmp_path / "day.safetensors")
     assert exported.exit_code == 0, exported.stderr
-    network, report, _ = weights.load(tmp_path / "day.safetensors")
+    network, loaded = definition.load(tmp_path / "day.safetensors")
     kept = Library(library).task("day")
-    assert report["f1"] == kept.f1
+    assert loaded.report["f1"] == kept.f1
     assert np.array_equal(network.readout.bias.detach().numpy(), kept.weights["readout.bias"])
     assert not np.array_equal(kept.weights["readout.bias"], shipped()["readout.bias"])
     (tmp_path / "no.tmp").mkdir()       # in the place of what is written first

@@ -281,7 +281,7 @@ def test_vision_is_trained_on_recordings_alone_and_examined_on_those_that_are_he
     assert np.isfinite(figures["losses"]).all() and figures["objects"] > 10 and figures["simulator_objects"] > 10
     held = all_frames(rooms / "all" / "val-1", "sim/objects")[:60]     # whole ways of 15 pictures
     assert figures["objects"] == sum(seen.pixels >= 10 for frame in held for seen in asked(frame.seen, frame.image))
-    assert weights.load(out)[1]["threshold"] == figures["threshold"]
+    assert weights.load(out).report["threshold"] == figures["threshold"]
 
 
 def test_a_region_that_has_no_use_for_recordings_says_so(rooms, tmp_path):

@@ -10,6 +10,7 @@ from several import several
 from typer.testing import CliRunner
 
 from brain.cli import app
+from brain_training.definitions import vision as definition
 from brain_regions.language import weights as language_weights
 from brain_regions.motor import weights as motor_weights
 from brain_regions.vision import weights as vision_weights
@@ -65,7 +66,7 @@ def test_weights_of_a_wide_network_do_not_fit_its_region(tmp_path):
     with pytest.raises(WeightsError, match="does not fit: network is '.*', but '.*' is needed; make new ones") as why:
         language_weights.load(tmp_path / "language.safetensors", reader.runs)
     assert "\n" not in str(why.value)
-    vision_weights.save(tmp_path / "vision.safetensors", network.folded(), {}, {"threshold": 0.5})
+    definition.save(tmp_path / "vision.safetensors", network.folded(), {}, {"threshold": 0.5})
     with pytest.raises(WeightsError, match="does not fit: network is"):
         vision_weights.load(tmp_path / "vision.safetensors")
 

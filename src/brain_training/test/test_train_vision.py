@@ -40,10 +40,10 @@ def test_the_same_seed_gives_the_same_file_and_one_that_loads(tmp_path):
     assert sorted(file.name for file in first.parent.iterdir()) == [first.name, ann.name]     # no checkpoint is left
     for file in (first, ann):
         assert file.read_bytes() == (second.parent / file.name).read_bytes()
-    assert weights.load(ann, ann=True)[1]["f1"] == found["ann"]["f1"]
+    assert weights.load(ann, ann=True).report["f1"] == found["ann"]["f1"]
     with pytest.raises(weights.WeightsError, match="ann"):
         weights.load(first, ann=True)
-    assert weights.load(first)[1]["objects"] == found["spiking"]["objects"] > 0
+    assert weights.load(first).report["objects"] == found["spiking"]["objects"] > 0
     assert np.isfinite(found["spiking"]["losses"]).all() and found["spiking"]["training_s"] > 0
 
 

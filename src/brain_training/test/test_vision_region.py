@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions.vision import Vision, looking, weights
-from brain_regions.vision.network import SpikingVision, directions, prepare
+from brain_regions.vision import network
+from brain_regions.vision import Vision, weights
+from brain_regions.vision.network import directions
+from brain_training.definitions.vision import SpikingVision, prepare
 from brain_runtime.contract import snapshot
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Levelled
@@ -219,15 +221,15 @@ def test_weights_that_do_not_fit_are_refused_with_the_remedy(tmp_path, monkeypat
         with pytest.raises(weights.WeightsError, match="network is .* is needed"):
             weights.load(copy)
     with monkeypatch.context() as other:     # the same layers and units, but the neurons forget their threshold
-        run = looking.lif_run
-        other.setattr(looking, "lif_run", lambda x, v, p, *rest: run(x, v, p._replace(threshold=0.8), *rest))
+        run = network.lif_run
+        other.setattr(network, "lif_run", lambda x, v, p, *rest: run(x, v, p._replace(threshold=0.8), *rest))
         with pytest.raises(weights.WeightsError, match="answers .* otherwise"):
             weights.load(copy)
     weights.load(copy)
 
 
 def test_the_shipped_weights_tell_how_they_were_made_and_how_good_they_are():
-    (_, report, _), (_, baseline, _) = weights.load(), weights.load(weights.ANN, ann=True)
+    report, baseline = weights.load().report, weights.load(weights.ANN, ann=True).report
     assert report["objects"] > 1000
     assert report["f1"] >= 0.90 and report["f1"] >= baseline["f1"] - 0.03
     assert weights.SHIPPED.stat().st_size < 2**20

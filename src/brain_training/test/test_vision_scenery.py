@@ -32,7 +32,7 @@ def test_labels_of_a_scenery_say_where_a_thing_stands_in_heights_of_the_camera(m
     picture, labels, (ball,) = take_scenery(np.random.default_rng(4), EYE)
     away, angle = math.hypot(x, y), math.atan2(y, x) - yaw
     half = math.asin(radius / away)
-    off = np.abs(column_angles().numpy() - angle)
+    off = np.abs(column_angles() - angle)
     assert (labels.color[0, off < 0.6 * half] == 0).all() and (labels.color[0, off > half + 2 * RESOLUTION] < 0).all()
     there = labels.color[0] >= 0
     assert labels.bearing[0, there] == pytest.approx(angle) and labels.width[0, there] == pytest.approx(2 * half)

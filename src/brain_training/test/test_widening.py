@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from brain_regions.vision import weights
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import SpikingVision, widened
+from brain_regions.vision.network import widened
+from brain_training.definitions import vision as definition
+from brain_training.definitions.vision import SpikingVision
 from brain_regions.vision.second import SecondVision
 from brain_runtime import ParameterError
 from brain_training.federated import Kept, VisionLearner, network_of, weights_of
@@ -16,13 +17,13 @@ from brain_training.widening import widen
 
 @pytest.fixture(scope="module")
 def shipped():
-    return weights.load()[0]
+    return definition.load()[0]
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
 def test_more_neurons_answer_what_they_came_from_does(shipped, factor):
     wide = widen(shipped, factor)
-    one, many = Looking(shipped), Looking(wide)
+    one, many = shipped.live(), wide.live()
     state, states, picture = one.rest(), many.rest(), weights.patches()
     for shift in (0, 5, 11):
         state = one.look(np.roll(picture, shift, 1), state, 10).state
@@ -49,7 +50,7 @@ def test_twins_part_in_training_and_the_second_vision_takes_what_comes_out(shipp
     assert np.array_equal(*np.split(start["convolutions.0.weight"], 2))
     assert not np.array_equal(*np.split(first, 2))
     path = tmp_path / "wide.safetensors"
-    weights.save(path, network_of(trained).eval(), {}, {"threshold": 0.5})
+    definition.save(path, network_of(trained).eval(), {}, {"threshold": 0.5})
     assert weights.factor(path) == 2
     region = SecondVision("second")
     region.configure({"weights": str(path)})

@@ -6,14 +6,14 @@ import numpy as np
 
 from brain_regions.circuits import synapses
 from brain_regions.vision import Vision
-from brain_regions.vision import weights as weight_file
+from brain_regions.vision import network as network_file, weights as weight_file
 from brain_runtime.contract.declared import Network, Weights
 
 
 class AnnVision(Vision):
     """The ANN of vision, one picture at a time."""
 
-    network = Network("brain_regions.vision.network:AnnBaseline", spiking=False, work=("_network.forward",), limit=3.0)
+    network = Network("brain_regions.vision.network:Rates", spiking=False, work=("_rates.answer",), limit=3.0)
     weights = Weights(weight_file.ANN.parent, weight_file.ANN.stem)
     populations = ()
     split = None
@@ -21,12 +21,10 @@ class AnnVision(Vision):
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
-        from brain_regions.vision.network import circuit
-
-        found, report, digest = weight_file.load(path, ann=True)
-        threshold, whole = float(report["threshold"]), circuit(found)
+        loaded = weight_file.load(path, ann=True)
+        threshold, whole = weight_file.threshold(path, loaded), network_file.circuit(loaded.tensors)
         self._dense = sum(synapses(whole, projection) for projection in whole.projections)
-        self._network, self._threshold, self.weights_hash = found, threshold, digest
+        self._rates, self._threshold, self.weights_hash = network_file.Rates(loaded.tensors), threshold, loaded.digest
 
     def initial_state(self):
         return {"frames": np.zeros(1, np.float32)}
@@ -37,8 +35,6 @@ class AnnVision(Vision):
         if seen is None:
             return {}, state
         picture, camera = seen
-        with self._torch.inference_mode():
-            answer = self._network(self._network_module.prepare(self._torch.from_numpy(picture)[None]))[0].numpy()
         self.count(multiplies=self._dense)
-        return {"objects": self._objects(answer, camera)}, {
+        return {"objects": self._objects(self._rates.answer(picture).T, camera)}, {
             "frames": state["frames"] % 2 ** 20 + 1}

@@ -23,6 +23,7 @@ JUMP = 0.05             # s by which the clock may go on faster or slower than t
 ROOM = 64 << 20         # bytes that shared memory and the disk should have
 SHARED = 1 << 16        # bytes from which on a message goes by shared memory
 UNSYNCHRONISED = 5      # what adjtimex() gives then
+PRODUCTS = 2e9         # multiply-accumulates a second that numpy should make; Debian's plain BLAS makes one billion
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -45,6 +46,7 @@ class Machine:
         folder: of the disk that is meant.
         cores: of the processor, that this process may use.
         largest: bytes of the largest message that came.
+        products: multiply-accumulates a second of numpy's matrix products.
     """
 
     python: tuple[int, int] = PYTHON
@@ -63,6 +65,7 @@ class Machine:
     folder: str = ""
     cores: int = 2
     largest: int = 0
+    products: float = 1e10
 
     @property
     def remote(self) -> bool:
@@ -103,6 +106,10 @@ def _environment(machine: Machine) -> Iterator[Finding]:
                       f"export ROS_DOMAIN_ID={machine.domain}, or leave --domain out")
     if machine.cores < 2:
         yield Finding("one-core", NOTE, "processor", "there is one core", "brain up --one-process takes less")
+    if machine.products < PRODUCTS:
+        yield Finding("numpy-slow", DEGRADES, "numpy", f"it makes {machine.products / 1e9:.1f} billion multiplications "
+                      f"a second, so that vision takes tens of milliseconds for a picture",
+                      "sudo apt install libopenblas0, which takes the place of the plain BLAS")
 
 
 def _clock(machine: Machine) -> Iterator[Finding]:
@@ -143,7 +150,7 @@ def look(endpoint: str, domain: int, domain_variable: str, folder: Path, *, rout
     return Machine(sys.version_info[:2], tuple(lacking()), endpoint, router, not router and _answers(endpoint),
                    _synchronised(), jumped, may_lock(), os.environ.get("RMW_IMPLEMENTATION", "").strip(),
                    domain_variable.strip(), domain, shutil.disk_usage(shared).free if shared.is_dir() else 0,
-                   shutil.disk_usage(there).free, str(there), len(os.sched_getaffinity(0)), largest)
+                   shutil.disk_usage(there).free, str(there), len(os.sched_getaffinity(0)), largest, products())
 
 
 def lacking() -> Iterator[str]:
@@ -186,6 +193,19 @@ def _synchronised() -> bool | None:
     except (OSError, AttributeError):
         return None
     return None if state < 0 else state != UNSYNCHRONISED
+
+
+def products() -> float:
+    """Multiply-accumulates a second of a matrix product of the sizes that vision has, the quickest of some."""
+    import numpy as np
+
+    one, other = np.ones((384, 1440), np.float32), np.ones((1440, 96), np.float32)
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        np.dot(one, other)
+        took.append(time.perf_counter() - began)
+    return one.size * other.shape[1] / min(took)
 
 
 def offset() -> float:

@@ -7,7 +7,7 @@ recurrent context of adaptive neurons, which remembers in its thresholds, too. W
 through the sentence once more, some bytes a micro-step: one population, to which the synapses of both streams say what
 they thought at each byte. Its spikes and those synapses are the evidence for what a byte is part of. At the end counts
 of all spikes, and what the last ones of the context left behind, drive the choice, and its spikes and those counts are
-what the sentence asks for. The equations of the neurons stand in :mod:`brain_regions.neurons`; what is trained, and
+what the sentence asks for. The equations of the neurons stand in :mod:`brain_training.neurons`; what is trained, and
 what this is made of and held to, is ``brain_training.definitions.language``, in torch.
 """
 from __future__ import annotations

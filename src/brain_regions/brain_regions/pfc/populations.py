@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Populations of the prefrontal cortex: neurons that share their inputs, and the synapses between populations.
 
-All are leaky integrate-and-fire neurons (:mod:`brain_regions.neurons`) whose synapses saturate: what they carry, s, is
+All are leaky integrate-and-fire neurons (:mod:`brain_training.neurons`) whose synapses saturate: what they carry, s, is
 0..1, and each spike opens a share of what is still shut (X.-J. Wang: Probabilistic decision making by slow
 reverberation in cortical circuits, Neuron 36, 2002, the gating variable of its NMDA synapses):
 

@@ -17,7 +17,7 @@ WIDEST = math.radians(80.0)         # centers further aside than this are beyond
 NAMED = 4, 3                        # colors and kinds that have names; what is of another one is not told
 AS_FAR = 0.3                        # of the logarithms of distances: votes within this can be for one object
 _FLOOR = math.log(FLOOR / (1.0 - FLOOR))    # of the logarithm of odds
-_ANGLES = np.tile(column_angles().numpy().astype(np.float64), SLOTS)
+_ANGLES = np.tile(column_angles().astype(np.float64), SLOTS)
 
 
 class Found(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spiking network of vision: a level picture in, per azimuth column what object is there, where and how far.
+"""The spiking network of vision, in NumPy: a level picture in, per azimuth column what object is there, where, how far.
 
 A level picture shows what a camera sees as if it hung level: its columns are equal in azimuth and its rows in
 elevation, whatever the lens and the mounting. What the camera does not see is black in it (0, 0, 0), and nothing else.
@@ -15,23 +15,21 @@ something is needs not be learned. A linear readout of leaky integrators answers
 It answers twice, for the nearest object that the column shows and for the next one: over a low one that is near, a far
 one can be seen.
 
-`SpikingVision` carries membrane potentials from frame to frame, and is what is trained: the definition. :mod:`.looking`
-is made of its folded copy, and is what a region runs. `AnnBaseline` is the same network with ReLU for the neurons
-and without time, to compare with. All tensors are made where the weights or the inputs are.
+:class:`Looking` is the network, and carries membrane potentials from frame to frame; :class:`Rates`, its ANN baseline,
+has ReLU for neurons and no time. What is trained, and what these are held to, is ``brain_training.definitions.vision``,
+in torch.
 """
 from __future__ import annotations
 
-import copy
 import math
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
 
-from brain_regions.circuits import INPUT, Circuit, Convolution, Population
-from brain_regions.neurons import LI, LIF, LIFState, li_weights, lif_by_rate, lif_rate, lif_run
+from brain_regions.circuits import INPUT, Circuit, Convolution, Population, fan_outs, neurons
+from brain_regions.convolutions import Charging, Convolving
+from brain_regions.lesions import Lesion
+from brain_regions.membranes import LI, LIF, decay, lif_run
 
 WIDTH, HEIGHT = 128, 80
 """Pixels of a level picture."""
@@ -77,8 +75,6 @@ def widened(factor: int) -> tuple[Layer, ...]:
 
 NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
 READOUT = LI(tau=0.020)
-GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
-
 COLORS, KINDS = 8, 5
 """Classes of color and kind. The first four colors and three kinds are DetectedObject's, in the order of its constants;
 the others (orange, purple, white, black; cone, and what has no name) are told apart so that they are taken for none of
@@ -95,6 +91,14 @@ OUTPUTS = SLOTS * ROWS
 ASIDE_UNIT = 0.1
 
 
+LAYERS_READ = (3, 5)
+"""Numbers of the layers that the readout hears."""
+BYTE = 255      # micro-steps that can be counted in one
+
+Tensors = Mapping[str, np.ndarray]
+"""Weights by name, as in a weight file: ``convolutions.0.weight``, ``convolutions.0.bias``, ..., ``readout.bias``."""
+
+
 def directions() -> np.ndarray:
     """Directions [HEIGHT, WIDTH, 3] that a level picture's pixels show: unit vectors, x ahead, y to the left, z up."""
     azimuth = (WIDTH / 2 - 0.5 - np.arange(WIDTH)) * RESOLUTION
@@ -103,23 +107,9 @@ def directions() -> np.ndarray:
     return np.stack(np.broadcast_arrays(flat * np.cos(azimuth), flat * np.sin(azimuth), np.sin(elevation)), -1)
 
 
-def column_angles() -> Tensor:
-    """Azimuth of each column's middle, rad, positive to the left: [COLUMNS]."""
-    return (COLUMNS / 2 - 0.5 - torch.arange(COLUMNS)) * (RESOLUTION * WIDTH / COLUMNS)
-
-
-def prepare(images: Tensor) -> Tensor:
-    """Input of the network from level pictures.
-
-    Args:
-        images: uint8 [..., HEIGHT, WIDTH, 3].
-
-    Returns:
-        float32 [..., INPUTS, HEIGHT, WIDTH]: the colors -1..1, and 1; all 0 where the camera does not see.
-    """
-    seen = (images != 0).any(-1, keepdim=True)
-    colors = images.to(torch.float32).div_(127.5).sub_(1.0).mul_(seen)
-    return torch.cat((colors, seen), -1).movedim(-1, -3)
+def column_angles() -> np.ndarray:
+    """Azimuth of each column's middle, rad, positive to the left: float32 [COLUMNS]."""
+    return ((COLUMNS / 2 - 0.5 - np.arange(COLUMNS)) * (RESOLUTION * WIDTH / COLUMNS)).astype(np.float32)
 
 
 def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
@@ -133,196 +123,195 @@ def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
     return found
 
 
-def _mean(x: Tensor) -> Tensor:
-    """Mean over the first axis of five, of which the third, the channels, lies innermost and stays so."""
-    return x.permute(0, 1, 3, 4, 2).sum(0).permute(0, 3, 1, 2) / len(x)
+def check(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> None:
+    """Raises ValueError or KeyError where shapes do not fit."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for k, layer in enumerate(layers):
+        shapes[f"convolutions.{k}.weight"] = layer.outputs, layer.inputs, *layer.kernel
+        shapes[f"convolutions.{k}.bias"] = (layer.outputs,)
+    shapes["readout.weight"] = OUTPUTS, sum(layers[k].outputs for k in LAYERS_READ), 1
+    shapes["readout.bias"] = (OUTPUTS,)
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape:
+            raise ValueError(f"{name} has shape {tensors[name].shape}, but {shape} is needed")
+    if more := sorted(tensors.keys() - shapes.keys()):
+        raise ValueError(f"{', '.join(more)[:80]} is none of the network's weights")
 
 
-LAYERS_READ = (3, 5)
-"""Numbers of the layers that the readout hears."""
-
-
-class _Network(nn.Module):
-    """The weights that both networks have: convolutions, their normalization while training, and the readout.
-
-    Args:
-        layers: of the network; those of a wider one make another network, for measurements.
-
-    Attributes:
-        steady: charges are normalized over the batch while it is trained, and there is no time. The training of the
-            spiking one begins so, with the rates of its neurons for their spikes; then it runs in micro-steps, and its
-            charges are normalized as they will be when it is folded.
-    """
-
-    steady = True
-
-    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
-        super().__init__()
-        self.layers = tuple(layers)
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in layers)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in layers)
-        self.readout = nn.Conv1d(sum(layers[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
-        with torch.no_grad():
-            self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
-
-    def folded(self):
-        """A copy for inference, with the normalization multiplied into the weights."""
-        other = copy.deepcopy(self).eval()
-        other.steady = type(self).steady
-        for k, (convolution, norm) in enumerate(zip(other.convolutions, other.norms)):
-            if isinstance(norm, nn.BatchNorm2d):
-                other.convolutions[k] = nn.utils.fuse_conv_bn_eval(convolution, norm)
-                other.norms[k] = nn.Identity()
-        return other.to(memory_format=torch.channels_last)
-
-    def _charge(self, k: int, x: Tensor) -> Tensor:
-        """Computes the input of layer ``k`` from ``x`` [batch, channels, rows, columns]."""
-        return self._normalized(k, self.convolutions[k](x))
-
-    def _normalized(self, k: int, charge: Tensor) -> Tensor:
-        """Normalizes the input of layer ``k``."""
-        return self.norms[k].train(self.training and self.steady)(charge)
-
-    def _heard(self, k: int, spikes: Tensor) -> Tensor:
-        """The spikes that layer ``k`` hears."""
-        return spikes
-
-    def _fired(self, k: int, spikes: Tensor) -> Tensor:
-        """The spikes that layer ``k`` hands on; who splits the layer over processes has those of all of them."""
-        return spikes
-
-
-class SpikingVision(_Network):
-    """The spiking network."""
-
-    steady = False
-
-    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
-        super().__init__(layers)
-        with torch.no_grad():
-            for norm in self.norms:
-                norm.weight.fill_(GAIN)
-
-    def rest(self, batch: int = 1) -> dict[str, Tensor]:
-        """State of a network that has seen nothing, on the device of its weights.
-
-        It has the potentials by layer [batch, channels, rows, columns], and the readout's [batch, OUTPUTS, COLUMNS].
-        """
-        device = self.readout.weight.device
-        state = {
-            f"v_{layer.name}": torch.zeros(batch, *size, device=device).to(memory_format=torch.channels_last)
-            for layer, size in zip(self.layers, sizes(self.layers))}
-        state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS, device=device)
-        return state
-
-    def midway(self, batch: int = 1) -> dict[str, Tensor]:
-        """State of a network that looks at pictures for long: potentials lie anywhere between 0 and the threshold.
-
-        They are spread evenly, the same each time (multiples of the golden ratio, whose fractions fill 0..1). The
-        readout's are 0.
-        """
-        state = self.rest(batch)
-        for k, layer in enumerate(self.layers):
-            v = state[f"v_{layer.name}"]
-            rows, columns = v.shape[-2:]
-            places = torch.arange(rows * columns, dtype=torch.float64, device=v.device).view(rows, columns)
-            channels = torch.tensor(self._channels(k), dtype=torch.float64, device=v.device).view(-1, 1, 1)
-            v.copy_((0.618033988749895 * places + 0.414213562373095 * channels).frac_().mul_(NEURON.threshold))
-        return state
-
-    def _channels(self, k: int) -> range:
-        """Numbers of the channels of layer ``k``; who splits it over processes has some of them."""
-        return range(self.layers[k].outputs)
-
-    def forward(self, image: Tensor, state: dict[str, Tensor], steps: int, silent: bool = False
-                ) -> tuple[dict[str, Tensor], list[Tensor]]:
-        """Looks at pictures for ``steps`` micro-steps.
-
-        Args:
-            image: [batch, INPUTS, HEIGHT, WIDTH] from :func:`prepare`.
-            state: from :meth:`rest` or the last call; it is not changed.
-            steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
-            silent: no layer's spikes reach the next or the readout.
-
-        Returns:
-            The new state, and the spikes of each layer [steps, batch, channels, rows, columns]; while it is
-            :attr:`steady`, their rates [1, batch, ...], and no potential but ``u`` is another.
-        """
-        if steps == 0:
-            return state, [torch.zeros_like(state[f"v_{layer.name}"]).expand(0, -1, -1, -1, -1)
-                           for layer in self.layers]
-        new, trains, x = {}, [], image[None]
-        for k, layer in enumerate(self.layers):
-            name = f"v_{layer.name}"
-            x, new[name] = self.fire(k, x, state[name], steps)
-            if silent:
-                x = torch.zeros_like(x)
-            trains.append(x)
-        new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"], steps)
-        return new, trains
-
-    def fire(self, k: int, x: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-        """Runs layer ``k``.
-
-        Args:
-            x: what it hears, [steps, batch, channels, rows, columns]; [1, ...] of the picture, or of steady rates.
-            v: potentials [batch, channels, rows, columns] before.
-            steps: number of micro-steps, at least 1.
-
-        Returns:
-            Spikes [steps, batch, channels, rows, columns], or steady rates [1, ...]; and the new potentials. The
-            gradient passes through the mean of what the layer hears.
-        """
-        x = self._heard(k, x)
-        learns = torch.is_grad_enabled()
-        mean = self._charge(k, _mean(x)) if learns or self.steady else None
-        if self.steady:
-            return self._fired(k, lif_rate(mean, NEURON, MICRO_STEP)[None]), v
-        with torch.no_grad():
-            charge = (self._charge(k, x.flatten(0, 1)).unflatten(0, x.shape[:2]) if len(x) > 1 or mean is None
-                      else mean[None]).expand(steps, -1, -1, -1, -1)
-        before = LIFState(v.detach().to(charge.dtype) if learns else v)
-        x, after = (lif_run(charge, before, NEURON, MICRO_STEP) if mean is None
-                    else lif_by_rate(charge, mean, before, NEURON, MICRO_STEP))
-        return self._fired(k, x), after.v
-
-    def _read(self, trains: Sequence[Tensor], u: Tensor, steps: int) -> Tensor:
-        """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
-        kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
-        if self.steady:
-            weights = weights.sum(0, keepdim=True)
-        heard = torch.cat([torch.tensordot(weights, train.squeeze(-2).float(), 1) for train in trains], dim=1)
-        answer = F.conv1d(heard, self.readout.weight) + (1 - kept) * self.readout.bias[:, None]
-        return kept * u + answer
-
-
-class AnnBaseline(_Network):
-    """The same layers with ReLU, one picture at a time."""
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Answer [batch, OUTPUTS, COLUMNS] for pictures [batch, INPUTS, HEIGHT, WIDTH]."""
-        heard = []
-        for k in range(len(self.layers)):
-            image = F.relu(self._charge(k, image))
-            if k in LAYERS_READ:
-                heard.append(image.squeeze(-2))
-        return self.readout(torch.cat(heard, dim=1))
-
-
-def circuit(network: SpikingVision) -> Circuit:
-    """A folded network for other simulators: the input is what :func:`prepare` makes, the output the answer.
+def circuit(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> Circuit:
+    """The network for other simulators: the input is what :func:`current` makes, the output the answer.
 
     The answer's axes are (OUTPUTS, 1, COLUMNS); the readout hears each of its two layers by a projection of its own.
     """
-    populations = [Population(layer.name, size, NEURON) for layer, size in zip(network.layers, sizes(network.layers))]
-    names = [INPUT, *(layer.name for layer in network.layers)]
+    populations = [Population(layer.name, size, NEURON) for layer, size in zip(layers, sizes(layers))]
+    names = [INPUT, *(layer.name for layer in layers)]
     projections = [
-        Convolution(source, y.name, c.weight.detach().numpy(), c.bias.detach().numpy(), y.stride, y.padding, y.dilation)
-        for source, y, c in zip(names, network.layers, network.convolutions)]
-    heard = torch.split(network.readout.weight.detach(), [network.layers[k].outputs for k in LAYERS_READ], dim=1)
-    biases = [network.readout.bias.detach().numpy(), None]
-    projections += [Convolution(network.layers[k].name, "readout", weight[..., None].numpy(), bias)
-                    for k, weight, bias in zip(LAYERS_READ, heard, biases)]
+        Convolution(source, y.name, tensors[f"convolutions.{k}.weight"], tensors[f"convolutions.{k}.bias"], y.stride,
+                    y.padding, y.dilation) for k, (source, y) in enumerate(zip(names, layers))]
+    read, start = tensors["readout.weight"], 0
+    for k in LAYERS_READ:
+        heard = np.ascontiguousarray(read[:, start:start + layers[k].outputs, :, None])
+        projections.append(Convolution(layers[k].name, "readout", heard, None if start else tensors["readout.bias"]))
+        start += layers[k].outputs
     populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
     return Circuit("vision", (INPUTS, HEIGHT, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)
+
+
+class Looked(NamedTuple):
+    """Result of a look at a picture.
+
+    Attributes:
+        state: the new one.
+        trains: spikes that each layer hands on, bool [steps, rows, columns, channels].
+        spikes, synops: how many spikes, and the accumulates that they cause by their actual fan-out.
+    """
+
+    state: dict[str, np.ndarray]
+    trains: list[np.ndarray]
+    spikes: int
+    synops: int
+
+
+def current(picture: np.ndarray) -> np.ndarray:
+    """Makes a level picture, uint8 [HEIGHT, WIDTH, 3], input of layer 0: float32 [1, HEIGHT, WIDTH, INPUTS]."""
+    x = np.empty((1, *picture.shape[:2], INPUTS), np.float32)
+    seen = picture.any(-1)
+    colors = x[0, ..., :3]
+    np.divide(picture, np.float32(127.5), out=colors, dtype=np.float32)
+    colors -= np.float32(1.0)
+    colors[~seen] = 0.0
+    x[0, ..., 3] = seen
+    return x
+
+
+class _Vision:
+    def __init__(self, tensors: Tensors, layers: Sequence[Layer] = LAYERS, device: str = "cpu") -> None:
+        check(tensors, layers)
+        self.layers = tuple(layers)
+        self._charges = [self._charging(tensors[f"convolutions.{k}.weight"], tensors[f"convolutions.{k}.bias"], layer,
+                                        device) for k, layer in enumerate(layers)]
+        self._read = np.ascontiguousarray(tensors["readout.weight"][..., 0].T, np.float32)      # [heard, OUTPUTS]
+        self._bias = np.asarray(tensors["readout.bias"], np.float32)
+
+    @staticmethod
+    def _charging(weight: np.ndarray, bias: np.ndarray, layer: Layer, device: str) -> Charging:
+        if device == "cpu":
+            return Convolving(weight, bias, layer.stride, layer.padding, layer.dilation)
+        from brain_regions.torch_device import on_device
+
+        return on_device(weight, bias, layer.stride, layer.padding, layer.dilation, device)
+
+
+class Looking(_Vision):
+    """The network with the weights of a file. Charges become spikes where they are, so arrays stay in caches.
+
+    Args:
+        tensors: its weights.
+        layers: that they are of.
+        device: where the convolutions are computed, by torch where it is not ``cpu``; membranes are NumPy's.
+
+    Raises:
+        ValueError, KeyError: the weights are of other layers.
+    """
+
+    def __init__(self, tensors: Tensors, layers: Sequence[Layer] = LAYERS, device: str = "cpu") -> None:
+        super().__init__(tensors, layers, device)
+        self._weights: dict[int, tuple[np.float32, np.ndarray, np.ndarray]] = {}    # by the number of micro-steps
+        whole = circuit(tensors, layers)
+        leaving, self.neurons = fan_outs(whole), neurons(whole)
+        self.multiplies = int(leaving[INPUT].sum())     # multiply-accumulates of a picture, which the first layer hears
+        # of each neuron of a layer, what its spike counts for: as a spike, and as synaptic operations
+        self._worth = [np.stack([np.ones(n.size, np.float32), n.transpose(1, 2, 0).reshape(-1)])
+                       for n in (leaving[layer.name] for layer in self.layers)]
+
+    def rest(self) -> dict[str, np.ndarray]:
+        """State of a network that has seen nothing: potentials [rows, columns, channels], answer [COLUMNS, OUTPUTS]."""
+        state = {f"v_{layer.name}": np.zeros((rows, columns, channels), np.float32)
+                 for layer, (channels, rows, columns) in zip(self.layers, sizes(self.layers))}
+        return {**state, "u": np.zeros((COLUMNS, OUTPUTS), np.float32)}
+
+    def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
+             lesions: Mapping[str, Lesion] = {}) -> Looked:
+        """Looks at a picture for ``steps`` micro-steps.
+
+        Args:
+            picture: uint8 [HEIGHT, WIDTH, 3].
+            state: from :meth:`rest` or the last call; it is not changed.
+            steps: number of micro-steps, 0 or more. The answer is ``u`` of the new state.
+            silent: no layer's spikes reach the next or the readout.
+            lesions: by name of the layer.
+        """
+        if steps == 0:
+            return Looked(state, [np.zeros((0, *state[f"v_{layer.name}"].shape), bool) for layer in self.layers], 0, 0)
+        x = current(picture)
+        kept, weights, answer = self._readings(steps)
+        new, trains, heard, spikes, synops = {}, [], [], 0.0, 0.0
+        for k, layer in enumerate(self.layers):
+            x, fired, new[f"v_{layer.name}"] = self._fire(k, x, state[f"v_{layer.name}"], steps)
+            if layer.name in lesions:
+                lesions[layer.name](fired)
+                np.copyto(x, fired)
+                self._hand_on(k, fired)
+            if silent:
+                x.fill(0.0)
+                fired.fill(False)
+            counted = self.count(k, fired)      # while it is at hand
+            spikes, synops = spikes + counted[0], synops + counted[1]
+            trains.append(fired)
+            if k in LAYERS_READ:
+                heard.append(np.dot(weights, x.reshape(steps, -1)).reshape(COLUMNS, -1))
+        new["u"] = state["u"] * kept
+        new["u"] += np.dot(np.concatenate(heard, 1), self._read)
+        new["u"] += answer
+        return Looked(new, trains, int(spikes), int(synops))
+
+    def _fire(self, k: int, x: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Runs the neurons of layer ``k``.
+
+        Args:
+            x: what it hears, [steps, rows, columns, channels] of its inputs; of the picture one step for all.
+            v: potentials at the end of the last picture.
+
+        Returns:
+            Spikes as float32 and as bool [steps, rows, columns, channels], and the new potentials.
+        """
+        x = self._charges[k](x)
+        fired = np.empty((steps, *v.shape), bool)
+        # the picture's charge is the same in all micro-steps; others have room for the spikes
+        x, v = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(
+            np.broadcast_to(x[0], fired.shape), v, NEURON, MICRO_STEP, fired)
+        return x, fired, v
+
+    def _hand_on(self, k: int, fired: np.ndarray) -> None:
+        """Called with the spikes of layer ``k`` where they are others than it fired."""
+
+    def _readings(self, steps: int) -> tuple[np.float32, np.ndarray, np.ndarray]:
+        """Returns the share of the readout that so many micro-steps keep, each one's weight, and what the bias adds."""
+        if steps not in self._weights:
+            beta = decay(READOUT.tau, MICRO_STEP)
+            weights = ((1 - beta) * beta ** np.arange(steps - 1, -1, -1)).astype(np.float32)
+            self._weights[steps] = np.float32(beta ** steps), weights, np.float32(1 - beta ** steps) * self._bias
+        return self._weights[steps]
+
+    def count(self, k: int, fired: np.ndarray) -> tuple[float, float]:
+        """Spikes and synaptic operations of layer ``k``'s train, bool [steps, rows, columns, channels]."""
+        fired, found = fired.reshape(len(fired), -1), np.zeros(2)
+        for start in range(0, len(fired), BYTE):
+            # eight neurons to a word, each with a byte to be counted in
+            each = np.add.reduce(fired[start:start + BYTE].view(np.uint64), 0).view(np.uint8)
+            found += np.dot(self._worth[k], each.astype(np.float32))
+        return float(found[0]), float(found[1])
+
+
+class Rates(_Vision):
+    """The ANN baseline with the weights of a file."""
+
+    def answer(self, picture: np.ndarray) -> np.ndarray:
+        """Answer [COLUMNS, OUTPUTS] to a level picture, uint8 [HEIGHT, WIDTH, 3]."""
+        x, heard = current(picture), []
+        for k, charge in enumerate(self._charges):
+            x = charge(x)
+            np.maximum(x, 0.0, x)
+            if k in LAYERS_READ:
+                heard.append(x.reshape(COLUMNS, -1))
+        return np.dot(np.concatenate(heard, 1), self._read) + self._bias

@@ -6,7 +6,7 @@ import importlib
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
-from brain_regions.vision import weights as weight_file
+from brain_regions.vision import decode, levelling, network as network_file, weights as weight_file
+from brain_regions.vision.network import LAYERS, MICRO_STEP, sizes
 from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
 from brain_runtime.contract.camera_mount import CameraMount, CameraParameters
@@ -26,14 +27,9 @@ from brain_runtime.contract.optics import Mount, OpticsError
 from brain_runtime.contract.robot_frames import Framed
 from brain_wire.messages import time_seconds
 
-if TYPE_CHECKING:
-    from brain_regions.vision.decode import Found
-    from brain_regions.vision.levelling import Sight
-
 log = logging.getLogger(__name__)
 
 SPLIT = "brain_collectives.split_vision"    # what spreads the network over processes
-MICRO_STEP = 0.05 / 6       # s; the network's h
 MOST_STEPS = 9              # micro-steps in one call
 FRESH = 0.5                 # s, age of odometry that tells how the robot moves
 FIRST_STEPS = 9             # at the first picture, before which no time is known
@@ -53,7 +49,7 @@ class VisionParameters(LesionParameters, TrainedParameters, Frame, CameraParamet
 class Camera(NamedTuple):
     """A camera that took a picture: how the network looks through it, and where it is on the base."""
 
-    sight: Sight
+    sight: levelling.Sight
     mount: Mount
 
 
@@ -61,11 +57,10 @@ class Vision(Trained, Lesionable, Framed):
     """The spiking network of :mod:`brain_regions.vision.network`."""
 
     Parameters = VisionParameters
-    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=3.0, devices=DEVICES)
+    network = Network("brain_regions.vision.network:Looking", work=("_looking.look",), limit=3.0, devices=DEVICES)
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
-    populations = tuple(Population(name, shape, CHANNELS, rate=name) for name, shape in (
-        ("edges", (16, 40, 64)), ("parts", (24, 20, 64)), ("shapes", (32, 10, 64)), ("columns", (64, 1, 64)),
-        ("near", (64, 1, 64)), ("wide", (64, 1, 64))))
+    populations = tuple(Population(layer.name, shape, CHANNELS, rate=layer.name)
+                        for layer, shape in zip(LAYERS, sizes()))
     baselines = {"ann": "brain_eval.baselines.ann_vision:AnnVision",
                  "conventional": "brain_eval.baselines.color_vision:ColorVision"}
     ablations = {"silent": {"silent": True}, "confused": "brain_eval.baselines.confused_vision:ConfusedVision",
@@ -84,18 +79,11 @@ class Vision(Trained, Lesionable, Framed):
                       gated=spike_trains.GATED)
 
     def configure(self, parameters) -> None:
-        """Loads torch and the weights.
+        """Loads the weights.
 
         Raises:
             ParameterError, WeightsError: a parameter or the weight file does not fit.
         """
-        import torch
-
-        from brain_regions.vision import decode, levelling, network
-
-        torch.set_num_threads(1)
-        self._torch, self._network_module, self._decode = torch, network, decode.decode
-        self._sight = levelling.sight
         self._looking: Any = None
         super().configure(parameters)
         self._complained: set[str] = set()
@@ -104,19 +92,13 @@ class Vision(Trained, Lesionable, Framed):
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
-        from brain_regions.vision import looking
-
-        found, report, digest = weight_file.load(path)
-        threshold = report.get("threshold")
-        if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
-            raise weight_file.WeightsError(f"weight file {path} does not say under held_out at which threshold "
-                                           f"(0 to 1) objects are told; {weight_file.REMEDY}")
-        threshold, made = float(threshold), looking.Looking(found, device)
+        loaded = weight_file.load(path)
+        threshold, made = weight_file.threshold(path, loaded), network_file.Looking(loaded.tensors, device=device)
         if self.shards is not None:
-            made = self._split(found, made, (path, digest))
-        self._looking, self._threshold, self.weights_hash = made, threshold, digest
+            made = self._split(loaded.tensors, made, (path, loaded.digest))
+        self._looking, self._threshold, self.weights_hash = made, threshold, loaded.digest
 
-    def _split(self, network, whole, source):
+    def _split(self, tensors, whole, source):
         """The network spread over this region's processes, once that was found to answer what the whole one does."""
         split = importlib.import_module(SPLIT)
         if self.parameters.device != "cpu":
@@ -125,7 +107,7 @@ class Vision(Trained, Lesionable, Framed):
         if isinstance(self._looking, split.SplitLooking):
             self._looking.settle()
         try:
-            made = split.SplitLooking(network, self.shards.exchange(), source)
+            made = split.SplitLooking(tensors, self.shards.exchange(), source)
             made.check(whole)
         except split.SplitError as error:
             raise ParameterError(f"{self.name}: {error}") from error
@@ -138,12 +120,10 @@ class Vision(Trained, Lesionable, Framed):
         Raises:
             WeightsError: the weight file does not fit.
         """
-        from brain_regions.vision import network
-
-        return network.circuit(weight_file.load()[0])
+        return network_file.circuit(weight_file.load().tensors)
 
     def initial_state(self):
-        """Potentials of a network that has seen nothing; see :meth:`.looking.Looking.rest`.
+        """Potentials of a network that has seen nothing; see :meth:`.network.Looking.rest`.
 
         ``left``: time that was too short for a micro-step (s); ``excess``: micro-steps that were left out so far;
         ``frames``: pictures so far.
@@ -152,7 +132,7 @@ class Vision(Trained, Lesionable, Framed):
 
     def snapshot_metadata(self):
         """A snapshot fits only the weights it was made with."""
-        return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": self._network_module.INPUT_SCALING}
+        return {"weights": self.weights_hash, "h": repr(MICRO_STEP), "input": network_file.INPUT_SCALING}
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture for as long as has passed."""
@@ -214,7 +194,7 @@ class Vision(Trained, Lesionable, Framed):
         if why := self._watch.take(upright, then or pose, inbox.now, then and lens.focal / upright.shape[1]):
             return self._complain(f"camera/image_raw is refused: {why}")
         try:
-            sight = self._sight(lens, mount.pitch, mount.roll)
+            sight = levelling.sight(lens, mount.pitch, mount.roll)
         except OpticsError as wrong:
             return self._complain(f"camera/image_raw is refused: {wrong}")
         if doubt:
@@ -232,16 +212,16 @@ class Vision(Trained, Lesionable, Framed):
     def _objects(self, answer: np.ndarray | None, camera: Camera) -> Any:
         return self._told([one for one in self._decoded(answer, camera) if one.confidence >= self._least], camera)
 
-    def _decoded(self, answer: np.ndarray | None, camera: Camera) -> list[Found]:
+    def _decoded(self, answer: np.ndarray | None, camera: Camera) -> list[decode.Found]:
         """Objects in what the network answered; None stands for a picture of nothing."""
-        return [] if answer is None else self._decode(answer, camera.mount.height)
+        return [] if answer is None else decode.decode(answer, camera.mount.height)
 
     @property
     def _least(self) -> float:
         """Confidence below which objects are not told."""
         return self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
 
-    def _told(self, objects: Sequence[Found], camera: Camera) -> Any:
+    def _told(self, objects: Sequence[decode.Found], camera: Camera) -> Any:
         """DetectedObjects of what the camera sees."""
         (sight, mount), found = camera, []
         for seen in objects:
@@ -271,5 +251,5 @@ class Vision(Trained, Lesionable, Framed):
         if total > spike_trains.MOST:   # evenly thinned, so that none of the bins is favored
             found = found[np.linspace(0, total - 1, spike_trains.MOST).astype(int)]
         bins, neurons = np.divmod(found, size)
-        return self.spike_train(population=f"{self.name}/{self._network_module.LAYERS[number].name}", size=size,
+        return self.spike_train(population=f"{self.name}/{LAYERS[number].name}", size=size,
                                 bin_width=MICRO_STEP, total=total, neuron=neurons, bin=bins)

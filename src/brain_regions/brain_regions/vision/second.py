@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
-from brain_regions.vision import weights as weight_file
+from brain_regions.vision import decode, network as network_file, opinions, weights as weight_file
 from brain_regions.vision.region import FIRST_STEPS
 from brain_runtime import FEATURE, SENSOR, In, Out, parameter
 from brain_runtime.contract import images
@@ -19,6 +19,7 @@ from brain_runtime.contract.declared import Network, Weights
 from brain_wire.messages import make
 from brain_wire.rate_limited_log import RateLimitedLog
 
+SIZE = (network_file.HEIGHT, network_file.WIDTH, 3)
 limited_log = RateLimitedLog(logging.getLogger(__name__))
 
 
@@ -39,7 +40,7 @@ class SecondVision(Trained):
     """
 
     Parameters = SecondParameters
-    network = Network("brain_regions.vision.network:SpikingVision", work=("_looking.look",), limit=50.0,
+    network = Network("brain_regions.vision.network:Looking", work=("_looking.look",), limit=50.0,
                       devices=DEVICES)
     weights = Weights(weight_file.SHIPPED.parent, weight_file.SHIPPED.stem)
     task = "brain_training.vision:VisionTask"
@@ -47,36 +48,18 @@ class SecondVision(Trained):
     hard = In("vision/hard", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     second = Out("vision/second", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="hard")
 
-    def configure(self, parameters) -> None:
-        """Loads torch and the weights.
-
-        Raises:
-            ParameterError, WeightsError: a parameter or the weight file does not fit.
-        """
-        import torch
-
-        from brain_regions.vision import decode, looking, network, opinions
-
-        torch.set_num_threads(1)
-        self._decode, self._size, self._made_of = decode.decode, (network.HEIGHT, network.WIDTH, 3), looking.Looking
-        self._scaled = opinions.scaled
-        super().configure(parameters)
-
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`. The file may be that of any size of vision."""
-        found, report, digest = weight_file.load(path, times=weight_file.factor(path))
-        threshold = report.get("threshold")
-        if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
-            raise weight_file.WeightsError(f"weight file {path} does not say under held_out at which threshold "
-                                           f"(0 to 1) objects are told; {weight_file.REMEDY}")
-        self._looking, self._threshold, self.weights_hash = self._made_of(found, device), float(threshold), digest
+        times = weight_file.factor(path)
+        loaded = weight_file.load(path, times=times)
+        threshold = weight_file.threshold(path, loaded)
+        self._looking = network_file.Looking(loaded.tensors, network_file.widened(times), device)
+        self._threshold, self.weights_hash = threshold, loaded.digest
 
     @staticmethod
     def circuit():
         """The network with the shipped weights, for other simulators: a :class:`brain_regions.circuits.Circuit`."""
-        from brain_regions.vision import network
-
-        return network.circuit(weight_file.load()[0])
+        return network_file.circuit(weight_file.load().tensors)
 
     def step(self, inbox, state, dt, rng):
         """Looks at a new picture."""
@@ -85,9 +68,9 @@ class SecondVision(Trained):
             return {}, state
         try:
             picture = images.rgb(message)
-            if picture.shape != self._size:
+            if picture.shape != SIZE:
                 raise ValueError(f"it has {picture.shape[1]} x {picture.shape[0]} pixels, and level pictures "
-                                 f"{self._size[1]} x {self._size[0]}; whoever asks runs another release")
+                                 f"{SIZE[1]} x {SIZE[0]}; whoever asks runs another release")
         except ValueError as wrong:
             limited_log("picture", f"vision/hard is not looked at: {wrong}")
             return {}, state
@@ -98,7 +81,7 @@ class SecondVision(Trained):
         self.count(spikes=looked.spikes, synops=looked.synops, multiplies=self._looking.multiplies,
                    updates=self._looking.neurons * FIRST_STEPS)
         threshold = self._threshold if self.parameters.confidence < 0 else self.parameters.confidence
-        decoded = self._scaled(self._decode(looked.state["u"].T, 1.0), threshold)     # in heights of the camera
+        decoded = opinions.scaled(decode.decode(looked.state["u"].T, 1.0), threshold)     # in heights of the camera
         found = [make("brain_interfaces/msg/DetectedObject", color=seen.color + 1, shape=seen.shape + 1,
                       confidence=seen.confidence, bearing=seen.bearing, distance=seen.distance,
                       width=seen.width) for seen in decoded if seen.confidence >= self.parameters.nearly]

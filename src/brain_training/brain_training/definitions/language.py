@@ -19,7 +19,7 @@ from brain_regions.language import network as live
 from brain_regions.language import sizes as z
 from brain_regions.language import weights
 from brain_regions.membranes import decay
-from brain_regions.neurons import LIFState, lif_run
+from brain_training.neurons import LIFState, lif_run
 
 FIRST_GAIN = 0.6
 EPSILON = 1e-5
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 class _Context(torch.autograd.Function):
     """Recurrent adaptive neurons over the first axis, with the backward pass written out.
 
-    The equations are those of :func:`brain_regions.neurons.alif_step` with x + s[t-1] w for x. As there, no gradient
+    The equations are those of :func:`brain_training.neurons.alif_step` with x + s[t-1] w for x. As there, no gradient
     passes through the reset, and one does through the adaptation.
     """
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from brain_regions.motor import network as live
 from brain_regions.motor.coding import MODE_AT, STILL, preferred_turns
-from brain_regions.neurons import LIFState, li_weights, lif_run
+from brain_training.neurons import LIFState, li_weights, lif_run
 
 MOST_BIAS = 0.15        # of the layers that hear spikes: alone it makes nobody fire (the gain of a membrane is 4.5)
 INHIBITION = -3.0       # of the whole first layer by the modes in which nothing is to move

@@ -18,6 +18,7 @@ import numpy as np
 from brain_training.fleet_demo.album import Reader
 from brain_training.fleet_demo.robot_folder import TEACHER, WEIGHTS, Given
 from brain_regions.vision import weights as weight_file
+from brain_training.definitions import vision as definition
 from brain_training.federated import Kept, VisionLearner, network_of
 from brain_training.vision import test_on
 from brain_training.vision_data import Way, make_ways
@@ -45,8 +46,9 @@ class DrivingLearner:
         self._threshold, self._report = (list(make_ways(given.held, given.way, split="val", first_seed=start + first,
                                                         look=every)) for start in (THRESHOLD_ROOMS, REPORT_ROOMS))
         path = folder / WEIGHTS
-        network, report, _ = weight_file.load(path if path.exists() else weight_file.SHIPPED)
-        self._has = network, float(report["threshold"])
+        path = path if path.exists() else weight_file.SHIPPED
+        network, loaded = definition.load(path)
+        self._has = network, weight_file.threshold(path, loaded)
 
     def fit(self, weights: Mapping[str, np.ndarray], config: Mapping[str, float], left: Callable[[], float]
             ) -> tuple[dict[str, np.ndarray], int, Mapping[str, float]]:
@@ -82,8 +84,8 @@ class DrivingLearner:
     def _take(self, network: Any, threshold: float, told: Mapping[str, float]) -> None:
         """Gives the robot other weights: it finds the old file or the new one, whole."""
         beside = self._folder / f"new-{WEIGHTS}"
-        weight_file.save(beside, network, {"split": "train", "by": "a fleet's rounds, brain fleet demo"},
-                         {"threshold": threshold, "f1": told["f1"]})
+        definition.save(beside, network, {"split": "train", "by": "a fleet's rounds, brain fleet demo"},
+                        {"threshold": threshold, "f1": told["f1"]})
         os.replace(beside, self._folder / WEIGHTS)
         self._has = network, threshold
 

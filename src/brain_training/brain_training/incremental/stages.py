@@ -10,7 +10,8 @@ import torch
 
 from brain_regions.vision import weights as weight_file
 from brain_regions.vision.weights import WeightsError
-from brain_training.federated import network_of, weights_of
+from brain_training.definitions import vision as definition
+from brain_training.federated import network_of
 from brain_training.incremental import clip_list
 from brain_training.incremental.comparing import (LOST, Gain, Verdict, compare, counts, judge, together)
 from brain_training.incremental.learning import Course, go_on, old_clips
@@ -46,7 +47,7 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
         OSError: ``out`` cannot be written.
     """
     torch.set_num_threads(1)
-    network, _, digest = weight_file.load(base)
+    start = weight_file.load(base)
     before = training_of(base)
     found = clip_list.clips_of(paths_of(listed, settings.root), tell)
     learned = [clip for clip in found if not clip_list.kept_back(clip.drive)] or found
@@ -58,18 +59,18 @@ def train(base: Path, listed: Path, out: Path, settings: Settings, tell: Tell) -
     old = old_clips(round(course.steps * course.batch * course.replay), clip_list.FRAMES, settings.seed) \
         if course.replay else None
     tell(f"{len(new.images)} clips of {len(drives)} drives, {0 if old is None else len(old.images)} old ones")
-    weights, told = go_on(weights_of(network), new, old, course, settings.seed)
+    weights, told = go_on(start.tensors, new, old, course, settings.seed)
     made = network_of(weights).eval()
     ways = [way for one in clip_list.held_out(aside, settings.labels, tell).values() for way in one]
     plain = list(make_ways(max(1, settings.rooms // 2), WAY, split="val", first_seed=THRESHOLD_ROOMS))
     tally = together([test_on(made, some) for some in (plain, ways) if some])
     threshold = tally.best_threshold()
     known = _drives(before)
-    training = {"split": "train", "by": BY, "base": digest, "labels": settings.labels, "clips": len(new.images),
+    training = {"split": "train", "by": BY, "base": start.digest, "labels": settings.labels, "clips": len(new.images),
                 "old_clips": 0 if old is None else len(old.images), **course._asdict(), "loss": told["loss"],
                 "seed": settings.seed, "drives": sorted({*known, *drives, *(clip.drive for clip in aside)}
                                                         )[-MOST_DRIVES:]}
-    weight_file.save(out, made, training, {"threshold": threshold, "objects_of_threshold": len(tally.asked)})
+    definition.save(out, made, training, {"threshold": threshold, "objects_of_threshold": len(tally.asked)})
     return training
 
 
@@ -97,12 +98,8 @@ def _drives(training: dict[str, Any]) -> list[str]:
 
 def _loaded(path: Path) -> tuple[Any, float]:
     """A network, and the confidence from which on it tells of things. Raises WeightsError."""
-    found, report, _ = weight_file.load(path)
-    threshold = report.get("threshold")
-    if type(threshold) not in (int, float) or not 0.0 <= threshold <= 1.0:
-        raise WeightsError(f"weight file {path} does not say under held_out at which threshold (0 to 1) objects are "
-                           f"told; {weight_file.REMEDY}")
-    return found, float(threshold)
+    found, loaded = definition.load(path)
+    return found, weight_file.threshold(path, loaded)
 
 
 def paths_of(listed: Path, root: Path | None) -> list[Path]:

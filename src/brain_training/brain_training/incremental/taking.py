@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from brain_regions.vision import weights as weight_file
+from brain_training.definitions import vision as definition
 from brain_training.federated import network_of
 from brain_training.incremental import clip_list
 from brain_training.incremental.comparing import together
@@ -50,7 +50,7 @@ def take(learned: Path, listed: Path | None, out: Path, settings: Settings, tell
     threshold = tally.best_threshold()
     training = {"split": "train", "by": f"{BY} take", "learned": digest,
                 "drives": sorted({clip.drive for clip in clips})[-MOST_DRIVES:]}
-    weight_file.save(out, network, training, {"threshold": threshold, "objects_of_threshold": len(tally.asked)})
+    definition.save(out, network, training, {"threshold": threshold, "objects_of_threshold": len(tally.asked)})
     return {**training, "threshold": threshold}
 
 

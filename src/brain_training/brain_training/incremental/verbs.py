@@ -59,7 +59,7 @@ def collect(name: Annotated[str, typer.Option("--name", metavar="NAME", help="Th
 def _threshold() -> float:
     from brain_regions.vision import weights
 
-    return float(weights.load()[1]["threshold"])
+    return weights.threshold(weights.SHIPPED, weights.load())
 
 
 def _from(recordings: list[Path], name: str, folder: Path, keep: float, rules: object, most: int, threshold: float,

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 
 from brain_regions.vision.decode import Found, decode
-from brain_regions.vision.looking import Looking
-from brain_regions.vision.network import SpikingVision, column_angles
+from brain_regions.vision.network import column_angles
+from brain_training.definitions.vision import SpikingVision
 from brain_sim.camera import SeenObject
 from brain_sim.scenery import COLORS, KINDS
 from brain_training.vision import STEPS
 from brain_training.vision_data import CLEAR_PIXELS, UNSURE, Clips, Labels
 from brain_training.vision_score import WITHIN, Tally
 
-_ANGLES = column_angles().numpy()
+_ANGLES = column_angles()
 
 
 def objects_of(labels: Labels) -> list[SeenObject]:
@@ -43,7 +43,7 @@ def _told(found: Found, objects: Sequence[SeenObject], labels: Labels) -> bool:
 @torch.inference_mode()
 def examined(network: SpikingVision, clips: Clips) -> Tally:
     """Runs a folded network over clips [clips, frames, ...], each from rest."""
-    tally, looking = Tally(), Looking(network)
+    tally, looking = Tally(), network.live()
     for number in range(len(clips.images)):
         state = looking.rest()
         for picture in clips.images[number]:

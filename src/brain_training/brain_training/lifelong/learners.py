@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brain_regions.vision.network import SpikingVision
+from brain_training.definitions.vision import SpikingVision
 from brain_training.federated import Kept, network_of, weights_of
 from brain_training.lifelong.ewc import Penalty, anchored, fisher
 from brain_training.lifelong.memory import CAPACITY, Reservoir, joined

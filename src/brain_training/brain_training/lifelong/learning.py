@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 
 from brain_regions.vision import weights as weight_file
-from brain_training.federated import network_of, weights_of
+from brain_training.federated import network_of
 from brain_training.lifelong.allocation import Allocated, of_windows
 from brain_training.lifelong.descriptor import FEWEST, MOST_WINDOWS, RATE, Descriptor
 from brain_training.lifelong.examining import examined
@@ -102,7 +102,7 @@ def learn(library: Library, source: Source, how: Steps, seed: int, *, name: str 
 
 def shipped() -> dict[str, np.ndarray]:
     """The weights that come with vision."""
-    return weights_of(weight_file.load()[0])
+    return dict(weight_file.load().tensors)
 
 
 def score(weights: Mapping[str, np.ndarray], clips: Clips) -> tuple[float, float]:
@@ -133,12 +133,11 @@ def status(library: Library) -> list[dict[str, Any]]:
     return found
 
 
-def exported(library: Library, name: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A task's network, how it was made, and its held-out figures, as a weight file has them."""
+def exported(library: Library, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
+    """A task's weights, how they were made, and their held-out figures, as a weight file has them."""
     task = library.task(name)
-    network = network_of(task.weights).eval()
     report = {"threshold": task.threshold, "f1": task.f1, "clips": len(task.held) // 2}
-    return network, {"lifelong": name, "learned": task.learned, "clips": task.memory.seen}, report
+    return task.weights, {"lifelong": name, "learned": task.learned, "clips": task.memory.seen}, report
 
 
 def _described(known: Task | None, windows: np.ndarray, rate: float, seed: int) -> Descriptor:

@@ -208,9 +208,8 @@ def _source(recordings: str, labels: str, seed: int, every: float) -> Source:
 
 def _weights(path: Path) -> dict[str, Any]:
     from brain_regions.vision import weights
-    from brain_training.federated import weights_of
 
-    return weights_of(weights.load(path)[0])
+    return dict(weights.load(path).tensors)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from brain_regions.motor import network as motor
 from brain_training.definitions.motor import Answer
-from brain_regions.neurons import LIFState, li_weights, lif_run
+from brain_training.neurons import LIFState, li_weights, lif_run
 from brain_regions.vision.network import COLUMNS, LAYERS_READ, OUTPUTS, Layer, sizes
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
 from brain_training.task import Lost

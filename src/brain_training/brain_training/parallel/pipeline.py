@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from brain_training.definitions.language import SpikingReader
 from brain_training.definitions.motor import MotorNetwork
-from brain_regions.vision.network import SpikingVision
+from brain_training.definitions.vision import SpikingVision
 from brain_training.parallel.chain import Chain, Micro, Stage, cuts, needed
 from brain_training.parallel.chain_reader import ReaderChain
 from brain_training.parallel.chains import MotorChain, VisionChain

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from brain_training.definitions.language import SpikingReader
 from brain_training.definitions.motor import MotorNetwork
-from brain_regions.vision.network import SpikingVision
+from brain_training.definitions.vision import SpikingVision
 from brain_training.parallel.divided import declared
 from brain_training.parallel.gathering import Gathering
 from brain_training.parallel.tensor_networks import EXACT, MODES, Split, SplitMotor, SplitVision

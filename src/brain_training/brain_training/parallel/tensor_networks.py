@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from brain_training.definitions.motor import MotorNetwork
-from brain_regions.vision.network import SpikingVision
+from brain_training.definitions.vision import SpikingVision
 from brain_training.parallel.gathering import Gathering
 
 EXACT, CLASSIC = "exact", "classic"

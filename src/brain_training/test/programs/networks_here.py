@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from brain_training.definitions.language import SpikingReader
 from brain_training.definitions.motor import MotorNetwork
-from brain_regions.vision.network import HEIGHT, INPUTS, WIDTH, SpikingVision
+from brain_regions.vision.network import HEIGHT, INPUTS, WIDTH
+from brain_training.definitions.vision import SpikingVision
 
 NAMES = ("vision", "language", "motor")
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from brain_regions.membranes import LIF
-from brain_regions.neurons import LIFState, lif_run
+from brain_training.neurons import LIFState, lif_run
 from brain_training.task import Lost, Task, one_cycle, stream
 
 NEURON = LIF()

@@ -63,7 +63,7 @@ def trained(rank: int, path: str | None, until: int, resume: bool) -> dict:
 
 def refused(rank: int) -> list[str]:
     """What is said where a network cannot be split."""
-    from brain_regions.vision.network import AnnBaseline
+    from brain_training.definitions.vision import AnnBaseline
 
     said = []
     narrow = network("motor")

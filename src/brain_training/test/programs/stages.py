@@ -117,7 +117,7 @@ def refused(rank: int) -> list[str]:
     with pytest.raises(TrainingError) as found:
         Pipeline(motor, net, 4, "interleaved", None, 3).step(batch("motor", 4), rng)
     said.append(str(found.value))
-    from brain_regions.vision.network import AnnBaseline
+    from brain_training.definitions.vision import AnnBaseline
 
     with pytest.raises(TrainingError) as found:
         Pipeline(VisionTask("ann", quick=True), AnnBaseline(), 2)

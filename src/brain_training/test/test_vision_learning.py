@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from brain_regions.neurons import LIFState, lif_by_rate, lif_rate, lif_run
-from brain_regions.vision.network import COLUMNS, HEIGHT, INPUTS, MICRO_STEP, NEURON, OUTPUTS, WIDTH, SpikingVision
+from brain_training.neurons import LIFState, lif_by_rate, lif_rate, lif_run
+from brain_regions.vision.network import COLUMNS, HEIGHT, INPUTS, MICRO_STEP, NEURON, OUTPUTS, WIDTH
+from brain_training.definitions.vision import SpikingVision
 
 
 @pytest.fixture
@@ -21,16 +22,16 @@ def image():
 
 
 def test_neurons_fire_at_the_rate_of_a_steady_charge():
-    charge = torch.linspace(-0.5, 1.5, 201)
+    charge = torch.linspace(-0.5, 2.0, 201)
     spikes, _ = lif_run(charge.expand(2000, -1), LIFState(torch.zeros(201)), NEURON, MICRO_STEP)
     off = (spikes.mean(0) - lif_rate(charge, NEURON, MICRO_STEP)).abs()
-    assert off.max() < 0.12 and off.mean() < 0.02       # the neurons' is a staircase
+    assert off.max() < 0.15 and off.mean() < 0.03       # the neurons' is a staircase
     assert lif_rate(charge, NEURON, MICRO_STEP)[[0, 200]].tolist() == [0.0, 1.0]
 
 
 def test_the_gradient_passes_through_the_rate_of_the_spikes():
     charges = torch.rand(8, 5) * 0.6
-    mean = torch.tensor([-0.3, 0.3, 0.6, 1.1, 1.5], requires_grad=True)
+    mean = torch.tensor([-0.3, 0.3, 0.6, 1.1, 2.0], requires_grad=True)
     v = torch.full((5,), 0.4, requires_grad=True)
     spikes, after = lif_by_rate(charges, mean, LIFState(v), NEURON, MICRO_STEP)
     right, state = lif_run(charges, LIFState(v.detach()), NEURON, MICRO_STEP)

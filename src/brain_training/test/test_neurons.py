@@ -7,7 +7,7 @@ import snntorch
 import torch
 from snntorch import surrogate
 
-from brain_regions.neurons import LI, LIF, LIFState, LIState, decay, li_step, li_weights, lif_run, lif_step
+from brain_training.neurons import LI, LIF, LIFState, LIState, decay, li_step, li_weights, lif_run, lif_step
 
 H = 0.005
 

@@ -24,7 +24,7 @@ def rows(count, seed=0):
 
 def test_numpy_and_torch_compute_the_same():
     torch = pytest.importorskip("torch")
-    from brain_regions.neurons import LIFState, li_weights, lif_run
+    from brain_training.neurons import LIFState, li_weights, lif_run
 
     tensors = {name: value.astype(np.float32) for name, value in weights.load().tensors.items()}
     policy, currents = network.SpikingPolicy(tensors), coding.encode(rows(20))

@@ -8,16 +8,15 @@ import torch
 import torch.nn.functional as F
 
 from brain_regions.vision import decode as decoding
-from brain_regions.vision import weights
 from brain_regions import circuits
 from brain_regions.membranes import decay
-from brain_regions.vision.looking import Looking
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DISTANCE, EXTENT, HEIGHT, INPUTS, LAYERS,
                                           LAYERS_READ, MICRO_STEP, NEURON, OBJECT, OUTPUTS, RESOLUTION, ROWS, SHAPE,
-                                          SLOTS, TOP, WIDTH, SpikingVision, circuit, column_angles, directions,
-                                          prepare, sizes)
+                                          SLOTS, TOP, WIDTH, circuit, column_angles, directions, sizes)
+from brain_training.definitions import vision as definition
+from brain_training.definitions.vision import SpikingVision, prepare, tensors
 
-ANGLES = column_angles().numpy()
+ANGLES = column_angles()
 
 
 def decode(answer):
@@ -125,7 +124,7 @@ def test_a_spike_counts_as_many_operations_as_it_has_synapses(number):
         reached = F.conv2d(trains[number][0], torch.ones(layer.outputs, layer.inputs, *layer.kernel), None,
                            layer.stride, layer.padding, layer.dilation)
         expected += int(reached.sum())
-    looking = Looking(SpikingVision().folded())
+    looking = SpikingVision().folded().live()
     counted = [looking.count(k, train[0].movedim(1, -1).numpy() > 0) for k, train in enumerate(trains)]
     assert [sum(each) for each in zip(*counted)] == [1, expected]
 
@@ -134,22 +133,22 @@ def test_the_first_layer_takes_as_many_multiplications_as_it_has_synapses():
     layer = LAYERS[0]
     ones = F.conv2d(torch.ones(1, INPUTS, HEIGHT, WIDTH), torch.ones(layer.outputs, INPUTS, *layer.kernel), None,
                     layer.stride, layer.padding)
-    assert Looking(SpikingVision().folded()).multiplies == int(ones.sum())
+    assert SpikingVision().folded().live().multiplies == int(ones.sum())
 
 
 def test_more_micro_steps_than_a_byte_counts_are_counted():
-    looking, rng = Looking(SpikingVision().folded()), np.random.default_rng(0)
+    looking, rng = SpikingVision().folded().live(), np.random.default_rng(0)
     channels, rows, columns = sizes()[3]
     fired = rng.random((600, rows, columns, channels)) < 0.7
     spikes, synops = looking.count(3, fired)
     assert spikes == fired.sum()
-    each = circuits.fan_outs(circuit(SpikingVision().folded()))[LAYERS[3].name]
+    each = circuits.fan_outs(circuit(tensors(SpikingVision().folded())))[LAYERS[3].name]
     assert synops == pytest.approx(float((fired.sum(0).transpose(2, 0, 1) * each).sum()), rel=1e-6)
 
 
 def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
     """What docs/evidence.md says of black pictures: channels whose constant current makes neurons fire."""
-    convolutions = weights.load()[0].convolutions
+    convolutions = definition.load()[0].convolutions
     enough = NEURON.threshold * (1 - decay(NEURON.tau, MICRO_STEP))
     kernels, biases = convolutions[0].weight.detach().sum((1, 2, 3)), convolutions[0].bias.detach()
     driven = [int((kernels * (gray / 127.5 - 1) + biases > enough).sum()) for gray in (0, 85, 110, 255)]
@@ -160,7 +159,7 @@ def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
 
 def test_only_a_folded_network_is_run():
     with pytest.raises(ValueError, match="folded"):
-        Looking(SpikingVision())
+        SpikingVision().live()
 
 
 def test_folding_the_normalization_changes_nothing():
@@ -168,7 +167,7 @@ def test_folding_the_normalization_changes_nothing():
     network = SpikingVision()
     image = prepare(torch.randint(0, 256, (2, HEIGHT, WIDTH, 3), dtype=torch.uint8))
     with torch.no_grad():
-        network.train()
+        network.train().steady = True
         network(image, network.rest(2), 6)     # so that the running means are not 0 and 1
         network.eval()
         convolution, norm = network.convolutions[0], network.norms[0]
@@ -178,8 +177,8 @@ def test_folding_the_normalization_changes_nothing():
 
 @pytest.mark.parametrize("silent", [False, True])
 def test_the_network_that_runs_is_the_one_that_is_trained(silent):
-    network, _, _ = weights.load()
-    looking, rng = Looking(network), np.random.default_rng(1)
+    network, _ = definition.load()
+    looking, rng = network.live(), np.random.default_rng(1)
     ours, theirs = looking.rest(), network.rest()
     for steps in (10, 4, 0, 6):
         picture = rng.integers(0, 256, (HEIGHT // 8, WIDTH // 8, 3), np.uint8).repeat(8, 0).repeat(8, 1)
