@@ -35,6 +35,7 @@ VERBS = {
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),
     "status": Verb("brain", LOOK, "Show how each region is."),
     "doctor": Verb("brain_observe", LOOK, "Look for what is wrong with a robot before it drives."),
+    "calibrate": Verb("brain_observe", LOOK, "Measure how a camera is tilted."),
     "robot": Verb("brain_observe", LOOK, "Write a robot's profile, by what it tells and by questions."),
     "look": Verb("brain_observe", LOOK, "Save what the brain sees now as a picture."),
     "metrics": Verb("brain_observe", LOOK, "Show a brain's figures to Prometheus."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from brain_observe.doctor import camera, frames, graph, machine, odometry, scan, topics
+from brain_observe.doctor import camera, camera_tilt, frames, graph, machine, odometry, scan, topics
 from brain_observe.doctor.finding import STOPS, Finding, ordered
 from brain_observe.doctor.heard import Heard
 from brain_observe.doctor.machine import Machine
@@ -14,7 +14,7 @@ from brain_runtime.graph.graphs import expected_regions
 from brain_runtime.graph.inspect_graph import inspect_graph
 from brain_runtime.graph.robots import SIM, Robot, RobotError, load_robot, robots_directory
 
-THEMES = (topics, frames, odometry, scan, camera, graph)
+THEMES = (topics, frames, odometry, scan, camera, camera_tilt, graph)
 NAMELESS = "the robot's own numbers and names: no profile is named (--robot), and the brain's names of topics are taken"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Iterator
 from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
 from brain_observe.doctor.heard import IMAGE, INFO, ODOM, SCAN, Heard
 from brain_runtime.contract.azimuth import wrap
+from brain_runtime.contract.camera_mount import USUAL
 from brain_runtime.contract.frames import FARTHEST, FLOORS, QUATERNION, FrameError, Frames
 from brain_runtime.contract.optics import Mount
 from brain_wire import names
@@ -158,6 +159,20 @@ def lidar_of(heard: Heard) -> Mount:
             except FrameError:
                 continue
     return Mount(**{name: float(heard.value(f"lidar_{name}", 0.2 if name == "height" else 0.0, "brainstem"))
+                    for name in ("x", "y", "height", "yaw", "pitch", "roll")})
+
+
+def camera_of(heard: Heard) -> Mount:
+    """Mounting of the camera as the brain has it: by frames, else by the profile."""
+    picture = heard.newest(IMAGE)
+    if picture is not None:
+        for frames in _fixed(heard):
+            try:
+                return frames.mount(picture.header.frame_id, frames.base(picture.header.frame_id, heard.value(
+                    "base_frame", FLOORS[1])))
+            except FrameError:
+                continue
+    return Mount(**{name: float(heard.value(f"camera_{name}", getattr(USUAL, name), "vision"))
                     for name in ("x", "y", "height", "yaw", "pitch", "roll")})
 
 

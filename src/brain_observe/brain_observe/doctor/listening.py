@@ -17,7 +17,8 @@ from brain_wire.qos import LATCHED, STREAM
 
 DEPTH = 50              # messages that may wait between two looks
 MOST = 2000             # messages of a topic, and transforms, that are kept
-KEPT = 2                # pictures that are kept whole, besides the newest
+KEPT = 24               # pictures that are kept whole, besides the newest,
+BETWEEN = 0.25          # s from one of them to the next
 BROKEN = 100            # reasons that are kept
 DOMAINS, NODES = 16, 64     # other domains, and nodes of each, that are told of
 LOOK = 0.05             # s between two looks
@@ -81,7 +82,8 @@ def _take(heard: Heard, name: str, subscription: Subscription, ahead: float) -> 
         mark = 0
         if name == IMAGE:
             mark = zlib.crc32(message.data)
-            if len(came) > KEPT:
+            kept = [one.at for one in came[:-1] if one.message is not None]
+            if kept and (len(kept) >= KEPT or came[-1].at < kept[-1] + BETWEEN):
                 came[-1] = came[-1]._replace(message=None)
         if len(came) < MOST:
             stamp = messages.time_seconds(message.header.stamp)

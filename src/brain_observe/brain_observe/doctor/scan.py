@@ -142,7 +142,7 @@ def own_parts(heard: Heard) -> tuple[list[float], list[float], float]:
     """
     radius, mount = heard.value("radius", 0.0, "brainstem"), lidar_of(heard)
     turned = float(np.ptp(np.unwrap([pose[2] for pose in heard.poses()]))) if heard.poses() else 0.0
-    scans = [_ends(one.message, mount, heard.value("scan_own", (), "brainstem")) for one in heard.came[SCAN]]
+    scans = [ends(one.message, mount, heard.value("scan_own", (), "brainstem")) for one in heard.came[SCAN]]
     found: list[list[float]] = []
     for within in (radius - outline.INSIDE, radius + outline.MARGIN if turned >= outline.TURN else 0.0):
         angles, distances = outline.stay(scans, within)
@@ -152,7 +152,7 @@ def own_parts(heard: Heard) -> tuple[list[float], list[float], float]:
     return found[0], found[1], turned
 
 
-def _ends(scan: Any, mount: Mount, own: Sequence[float]) -> tuple[np.ndarray, np.ndarray, float]:
+def ends(scan: Any, mount: Mount, own: Sequence[float]) -> tuple[np.ndarray, np.ndarray, float]:
     """Returns of a scan from the base but for those that are left out: angles (rad), distances (m); beams' spacing."""
     ranges = np.asarray(scan.ranges, np.float32)
     with np.errstate(invalid="ignore"):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from brain_regions import membranes, neurons
+from brain_regions import membranes
+from brain_training import neurons
 from brain_regions.membranes import ALIF, LI, LIF, MICRO_STEP, ticks
 
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``brain calibrate camera``: measures how a camera is tilted, by pictures and scans of walls that meet the floor."""
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
+                                           use_security)
+
+app = typer.Typer(help="Measure how a sensor is mounted.", no_args_is_help=True)
+
+
+@app.callback()
+def calibrate() -> None:
+    """Measures how a sensor is mounted."""
+
+
+@app.command()
+def camera(robot: Annotated[str, typer.Option(help="The robot's profile: a name, such as turtlebot3_burger, or a path; "
+                                              "its camera_height has to be right.")] = "",
+           seconds: Annotated[float, typer.Option(min=2.0, max=600.0, help="How long to look. Turn the robot slowly "
+                                                  "meanwhile, where walls are within 6 m.")] = 10.0,
+           as_json: Json = False, router: Router = None, secure: Secure = None, domain: Domain = None,
+           namespace: Namespace = "") -> None:
+    """Measures the camera's pitch and roll by where walls meet the floor, and says what the profile is to tell.
+
+    It only listens. Exit status: 0 when they are measured, 1 when pictures do not tell, 2 for wrong use.
+    """
+    number = use_domain(domain)
+    use_security(secure)
+    from brain_observe.doctor import camera_tilt, examination
+    from brain_observe.doctor.frames import camera_of
+    from brain_observe.doctor.listening import listen
+    from brain_runtime.graph.robots import RobotError
+    from brain_wire import NameProblem, NoRouter, SessionProblem, names, open_node
+
+    try:
+        heard = examination.expect(robot, "brain", number, names.absolute(namespace))
+        if heard.refused is not None:
+            fail(f"{heard.refused.text}; {heard.refused.remedy}", 2)
+        with open_node("brain_calibrate", namespace or "/", router=router) as node:
+            listen(node, heard, seconds)
+    except (RobotError, SessionProblem, NameProblem, NoRouter) as error:
+        fail(str(error), 2)
+    found, told = camera_tilt.tilt(heard), camera_of(heard)
+    if isinstance(found, str):
+        fail(f"the camera's tilt is not measured: {found}", 1)
+    if as_json:
+        tell_json({"pitch": found.pitch, "roll": found.roll, "sureness": found.sureness, "spread": found.spread,
+                   "told": {"height": told.height, "pitch": told.pitch, "roll": told.roll}})
+        return
+    tell(f"pitched down by {math.degrees(found.pitch):.1f} degrees (told: {math.degrees(told.pitch):.1f}), rolled "
+         f"by {math.degrees(found.roll):.1f} (told: {math.degrees(told.roll):.1f}), for a camera {told.height:.2f} m above "
+         f"the floor; both halves of the pictures agree within {math.degrees(found.spread):.1f} degrees")
+    tell(f"in the profile, {camera_tilt.line(found)}")
