@@ -11,6 +11,7 @@ EXPERIMENTS = {
     "memory": "experiments.memory:Memory",
     "ros": "experiments.ros:Ros",
     "backends": "experiments.backends:Backends",
+    "cameras": "experiments.cameras:Cameras",
     "collectives": "experiments.collectives:Collectives",
     "federated": "experiments.federated:Federated",
     "fleet-messages": "experiments.fleet_messages:FleetMessages",

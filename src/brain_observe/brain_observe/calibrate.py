@@ -52,7 +52,7 @@ def camera(robot: Annotated[str, typer.Option(help="The robot's profile: a name,
         tell_json({"pitch": found.pitch, "roll": found.roll, "sureness": found.sureness, "spread": found.spread,
                    "told": {"height": told.height, "pitch": told.pitch, "roll": told.roll}})
         return
-    tell(f"pitched down by {math.degrees(found.pitch):.1f} degrees (told: {math.degrees(told.pitch):.1f}), rolled "
-         f"by {math.degrees(found.roll):.1f} (told: {math.degrees(told.roll):.1f}), for a camera {told.height:.2f} m above "
-         f"the floor; both halves of the pictures agree within {math.degrees(found.spread):.1f} degrees")
+    angles = [math.degrees(angle) for angle in (found.pitch, told.pitch, found.roll, told.roll, found.spread)]
+    tell("pitched down by {:.1f} degrees (told: {:.1f}), rolled by {:.1f} (told: {:.1f}); both halves of the pictures "
+         "agree within {:.1f} degrees".format(*angles) + f"; for a camera {told.height:.2f} m above the floor")
     tell(f"in the profile, {camera_tilt.line(found)}")

@@ -38,6 +38,7 @@ WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
 MOUNTED = 50_000                    # added to the first seed, for rooms that cameras of all mountings see
 PURPOSES = ("threshold", "report")
+FALSE = 0.1             # detections a scenery that may be false, from the threshold on
 MANY = 400                          # clips, from which on several processes take them: to start one takes seconds
 
 
@@ -95,7 +96,7 @@ class VisionTask(Task):
     counts = True
     sizes = tuple(SIZES)
     looks = False
-    full = Recipe(scenes=20_000)
+    full = Recipe(rooms=10_000, clips_per_room=9, scenes=25_000, epochs=9, half=True)
     tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1, batch=16)
 
     def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
@@ -146,7 +147,7 @@ class VisionTask(Task):
     @property
     def _by_rates(self) -> int:
         """Steps that the spiking network learns by rates."""
-        return round(self.recipe.by_rates * self.steps) if self.spiking else 0
+        return round(self.recipe.by_rates * self.steps) if self.spiking else self.steps
 
     def optimizer(self, network: nn.Module) -> torch.optim.Optimizer:
         """AdamW."""
@@ -168,8 +169,9 @@ class VisionTask(Task):
 
     @property
     def steps(self) -> int:
-        """Batches; the last of an epoch may take from the next."""
-        return -(-self._clips * self.recipe.epochs // self.recipe.batch)
+        """Batches, the last of which may take from another epoch; the baseline's are as many as are learned by rates."""
+        steps = -(-self._clips * self.recipe.epochs // self.recipe.batch)
+        return steps if self.spiking else max(round(self.recipe.by_rates * steps), 1)
 
     def indices(self, seed: int, step: int) -> Sequence[int]:
         """The next places."""
@@ -228,7 +230,8 @@ class VisionTask(Task):
         """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms.
 
         In the rooms as the simulator's own camera sees them, by cameras of all mountings (``mounted_``) and in
-        sceneries (``scenes_``); the threshold is chosen on the three together. Of a training with recordings: in those
+        sceneries (``scenes_``); the threshold is chosen on the three together, and not below :data:`FALSE` in
+        sceneries. Of a training with recordings: in those
         that are held out, and what was found in the simulator beside it.
         """
         folded, length = network.folded(), QUICK_WAY if self.quick else WAY
@@ -270,7 +273,9 @@ class VisionTask(Task):
                 if of + kind + purpose not in self._ways:
                     self._ways[of + kind + purpose] = make(purpose)
                 tallies[purpose][kind] = test_on(folded, self._ways[of + kind + purpose])
-        threshold = sum(tallies["threshold"].values(), Tally()).best_threshold()
+        chosen = tallies["threshold"]
+        threshold = max(sum(chosen.values(), Tally()).best_threshold(),
+                        chosen["scenes_"].quiet_threshold(FALSE) if "scenes_" in chosen else 0.0)
         return {kind + key: value for kind, tally in tallies["report"].items()
                 for key, value in tally.report(threshold).items() if not kind or key not in ("threshold", "by_kind")}
 

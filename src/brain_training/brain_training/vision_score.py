@@ -41,13 +41,16 @@ class Tally:
     asked: list[int] = field(default_factory=list)
     detections: list[tuple[float, int, bool]] = field(default_factory=list)
     errors: list[tuple[float, float, float]] = field(default_factory=list)
+    pictures: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         """Returns both together."""
-        return Tally(self.asked + other.asked, self.detections + other.detections, self.errors + other.errors)
+        return Tally(self.asked + other.asked, self.detections + other.detections, self.errors + other.errors,
+                     self.pictures + other.pictures)
 
     def add(self, found: list[Found], objects: list[SeenObject]) -> None:
         """Takes what was found in one picture (surest first) and what is in it."""
+        self.pictures += 1
         objects = [o for o in objects if o.color in COLORS and o.shape in SHAPES]
         kinds = [COLORS.index(o.color) * len(SHAPES) + SHAPES.index(o.shape) for o in objects]
         self.asked += [k for k, o in zip(kinds, objects) if o.pixels >= CLEAR_PIXELS]
@@ -86,12 +89,20 @@ class Tally:
         f1 = 2 * hits / (np.arange(1, len(hits) + 1) + len(self.asked))
         return float(confidence[order][int(f1.argmax())])
 
+    def quiet_threshold(self, false: float) -> float:
+        """The confidence from which on there are at most so many false detections a picture."""
+        wrong = sorted((confidence for confidence, _, right in self.detections if not right), reverse=True)
+        allowed = int(false * self.pictures)
+        return float(np.nextafter(wrong[allowed], 1.0)) if len(wrong) > allowed else 0.0
+
     def report(self, threshold: float) -> dict:
         """Figures at a threshold: scores, scores by kind, and errors of bearing (rad) and distance (share)."""
         overall = self.at(threshold)
         errors = np.array([e[1:] for e in self.errors if e[0] >= threshold]).reshape(-1, 2)
         return {
             "objects": len(self.asked), "threshold": threshold, **overall._asdict(),
+            "false_a_picture": sum(confidence >= threshold and not right for confidence, _, right in self.detections)
+            / max(self.pictures, 1),
             "by_kind": {f"{COLORS[c]} {SHAPES[s]}": self.at(threshold, k).f1 for k, (c, s) in enumerate(KINDS)},
             "bearing_mean": float(errors[:, 0].mean()) if len(errors) else math.nan,
             "bearing_p95": float(np.percentile(errors[:, 0], 95)) if len(errors) else math.nan,
