@@ -75,7 +75,7 @@ def drawn(count: int, seed: int) -> Iterator[Camera]:
         mount = dataclasses.replace(USUAL, height=float(np.exp(rng.uniform(*np.log(height)))),
                                     pitch=float(rng.uniform(-pitch, pitch)), roll=float(rng.uniform(-roll, roll)))
         yield Camera(f"drawn {number + 1}", mount, float(rng.uniform(*view)),
-                     ((320, 240), (640, 480), (1280, 720))[int(rng.integers(3))])
+                     ((160, 120), (320, 240), (640, 480))[int(rng.integers(3))])
 
 
 def tallied(camera: Camera, live: Looking | Rates, rooms: int, pictures: int) -> Tally:

@@ -169,7 +169,7 @@ class VisionTask(Task):
 
     @property
     def steps(self) -> int:
-        """Batches, the last of which may take from another epoch; the baseline's are as many as are learned by rates."""
+        """Batches; the last may take from another epoch. The baseline's are as many as are learned by rates."""
         steps = -(-self._clips * self.recipe.epochs // self.recipe.batch)
         return steps if self.spiking else max(round(self.recipe.by_rates * steps), 1)
 
@@ -230,8 +230,8 @@ class VisionTask(Task):
         """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms.
 
         In the rooms as the simulator's own camera sees them, by cameras of all mountings (``mounted_``) and in
-        sceneries (``scenes_``); the threshold is chosen on the three together, and not below :data:`FALSE` in
-        sceneries. Of a training with recordings: in those
+        sceneries (``scenes_``); the threshold is chosen on the three together, and high enough for :data:`FALSE`.
+        Of a training with recordings: in those
         that are held out, and what was found in the simulator beside it.
         """
         folded, length = network.folded(), QUICK_WAY if self.quick else WAY
