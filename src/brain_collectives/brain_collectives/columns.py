@@ -22,7 +22,7 @@ import numpy as np
 
 from brain_regions.convolutions import Convolving
 from brain_regions.membranes import LIF, lif_run
-from brain_regions.vision.network import MICRO_STEP
+from brain_regions.vision.network import MICRO_STEP, settled
 
 Bits = np.ndarray
 """uint8 [bytes]: one bit a spike, in the order of bool [micro-steps, rows, columns, own channels], last axis first."""
@@ -175,7 +175,7 @@ class Columns:
         """
         charged, own = self._computed[k][min(len(heard), len(self._computed[k])) - 1]
         charge = np.ascontiguousarray(charged(heard)[..., own])
-        v = self.potentials[k]
+        v = settled(self.potentials[k])
         fired = np.empty((steps, *v.shape), bool)
         _, self.potentials[k] = (
             lif_run(charge, v, self._neurons[k], MICRO_STEP, fired, charge) if len(charge) == steps else

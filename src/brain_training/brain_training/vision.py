@@ -17,7 +17,7 @@ from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, MICRO_STEP, OBJECT, READOUT,
                                           ROWS, SHAPE, SLOTS, Looking, column_angles, widened)
-from brain_training.definitions.vision import AnnBaseline, SpikingVision, prepare, save
+from brain_training.definitions.vision import AnnBaseline, SpikingVision, carried, prepare, save
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
 from brain_training.vision_score import Tally
@@ -221,7 +221,7 @@ class VisionTask(Task):
                 # the readout begins at 0, of which something is left
                 part = 1.0 if frame else 1.0 - decay(READOUT.tau, steps * MICRO_STEP)
                 values.append(loss(state["u"].float() / part, target[:, frame], self.whole))
-                state = {name: value.detach() for name, value in state.items()}
+                state = carried(state)
             return Lost(torch.stack(values).mean())
 
     # -- what it comes to ------------------------------------------------------------------------------------------

@@ -15,6 +15,9 @@ something is needs not be learned. A linear readout of leaky integrators answers
 It answers twice, for the nearest object that the column shows and for the next one: over a low one that is near, a far
 one can be seen.
 
+A picture leaves potentials many thresholds deep or high, which would go on to speak of it for longer than the next one
+is looked at. So they are brought into a narrow range (:data:`LEFT`) where a look begins.
+
 :class:`Looking` is the network, and carries membrane potentials from frame to frame; :class:`Rates`, its ANN baseline,
 has ReLU for neurons and no time. What is trained, and what these are held to, is ``brain_training.definitions.vision``,
 in torch.
@@ -75,6 +78,7 @@ def widened(factor: int) -> tuple[Layer, ...]:
 
 NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
 READOUT = LI(tau=0.020)
+LEFT = 0.0, 0.5     # of the threshold: what potentials are brought between when a new picture comes
 COLORS, KINDS = 8, 5
 """Classes of color and kind. The first four colors and three kinds are DetectedObject's, in the order of its constants;
 the others (orange, purple, white, black; cone, and what has no name) are told apart so that they are taken for none of
@@ -121,6 +125,11 @@ def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
             for size, p, d, k, s in zip((rows, columns), layer.padding, layer.dilation, layer.kernel, layer.stride))
         found.append((layer.outputs, rows, columns))
     return found
+
+
+def settled(v: np.ndarray) -> np.ndarray:
+    """What is left of potentials where a new picture comes."""
+    return np.clip(v, NEURON.threshold * LEFT[0], NEURON.threshold * LEFT[1])
 
 
 def check(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> None:
@@ -275,7 +284,7 @@ class Looking(_Vision):
         Returns:
             Spikes as float32 and as bool [steps, rows, columns, channels], and the new potentials.
         """
-        x = self._charges[k](x)
+        x, v = self._charges[k](x), settled(v)
         fired = np.empty((steps, *v.shape), bool)
         # the picture's charge is the same in all micro-steps; others have room for the spikes
         x, v = lif_run(x, v, NEURON, MICRO_STEP, fired, x) if k else lif_run(

@@ -26,8 +26,8 @@ __all__ = ["ANN", "SHIPPED", "WIDEST", "WeightsError", "factor", "load", "needed
 def network_hash(layers: Sequence[n.Layer] = n.LAYERS) -> str:
     """Hash of what gives the weights their meaning: layers, neurons, and the units of input and answer."""
     rows = [[r.start, r.stop] for r in (n.OBJECT, n.COLOR, n.SHAPE, n.ASIDE, n.DISTANCE, n.EXTENT)]
-    meaning = [tuple(layers), n.LAYERS_READ, n.NEURON, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.WIDTH, n.HEIGHT,
-               n.RESOLUTION, n.TOP, n.COLUMNS]
+    meaning = [tuple(layers), n.LAYERS_READ, n.NEURON, n.LEFT, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.WIDTH,
+               n.HEIGHT, n.RESOLUTION, n.TOP, n.COLUMNS]
     return weight_files.meaning_hash(meaning)
 
 

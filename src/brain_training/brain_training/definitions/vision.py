@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from brain_training.neurons import LIFState, li_weights, lif_by_rate, lif_rate, lif_run
 from brain_regions.vision import weights
-from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, MICRO_STEP, NEURON, OBJECT, OUTPUTS, READOUT,
-                                          ROWS, SLOTS, Layer, Looking, Rates, sizes, widened)
+from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, LEFT, MICRO_STEP, NEURON, OBJECT, OUTPUTS,
+                                          READOUT, ROWS, SLOTS, Layer, Looking, Rates, sizes, widened)
 from brain_regions.weight_files import Loaded
 
 GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
@@ -92,6 +92,16 @@ class _Network(nn.Module):
     def _fired(self, k: int, spikes: Tensor) -> Tensor:
         """The spikes that layer ``k`` hands on; who splits the layer over processes has those of all of them."""
         return spikes
+
+
+def settled(v: Tensor) -> Tensor:
+    """What is left of potentials where a new picture comes, without gradient."""
+    return v.detach().clamp(*(NEURON.threshold * part for part in LEFT))
+
+
+def carried(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """State in which a new picture finds the network that looked at another, without gradient."""
+    return {name: value.detach() if name == "u" else settled(value) for name, value in state.items()}
 
 
 class SpikingVision(_Network):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from brain_training.definitions.vision import SpikingVision
+from brain_training.definitions.vision import SpikingVision, carried
 from brain_training.federated import Kept, network_of, weights_of
 from brain_training.lifelong.ewc import Penalty, anchored, fisher
 from brain_training.lifelong.memory import CAPACITY, Reservoir, joined
@@ -93,7 +93,7 @@ def lost(network: SpikingVision, sample: tuple[Tensor, ...], count: float, steps
     for frame in range(pictures.shape[1]):
         state, _ = network(pictures[:, frame].contiguous(memory_format=torch.channels_last), state, steps)
         values.append(loss(state["u"], target[:, frame], _Counted(count)))
-        state = {name: value.detach() for name, value in state.items()}
+        state = carried(state)
     return torch.stack(values).mean()
 
 

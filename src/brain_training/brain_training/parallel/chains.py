@@ -9,6 +9,7 @@ from torch import Tensor
 
 from brain_regions.motor import network as motor
 from brain_training.definitions.motor import Answer
+from brain_training.definitions.vision import settled
 from brain_training.neurons import LIFState, li_weights, lif_run
 from brain_regions.vision.network import COLUMNS, LAYERS_READ, OUTPUTS, Layer, sizes
 from brain_training.parallel.chain import Chain, Kind, Micro, Said, Section, Values
@@ -57,7 +58,7 @@ class VisionChain(Chain):
         for frame, name in enumerate(_each(layer.name, pictures.shape[1])):
             x = (values[f"{network.layers[k - 1].name}.{frame}"] if k
                  else pictures[:, frame].contiguous(memory_format=torch.channels_last)[None])
-            found[name], v = network.fire(k, x, v, _steps(frame, micro))
+            found[name], v = network.fire(k, x, settled(v) if frame else v, _steps(frame, micro))
         return found
 
     def _readout(self, values: Values, micro: Micro) -> Values:
