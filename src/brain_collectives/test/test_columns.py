@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from brain_collectives import column_widths, columns, split_vision as split
 from brain_regions.lesions import parse
@@ -22,8 +21,6 @@ from brain_regions.vision.network import LAYERS, Looking, sizes
 
 PATIENCE = 240.0     # s; only ends a hang
 UNHURT = {}, {}
-
-torch.set_num_threads(1)     # as the region has it
 
 
 class Threads:
@@ -229,8 +226,7 @@ def test_spikes_travel_as_one_bit_each(shards):
 def test_other_weights_there_are_refused_and_named(shards, tmp_path):
     class Other(split.Shard):
         def network(self, source, layers):
-            network, _ = super().network(source, layers)
-            return network, "another"
+            return *super().network(source, layers)[:2], "another"
 
     def serve(exchange):
         shard = Other(exchange)
@@ -244,9 +240,9 @@ def test_other_weights_there_are_refused_and_named(shards, tmp_path):
 
 
 def test_other_layers_there_are_refused(shards):
-    wide = [y._replace(name="other") for y in LAYERS]
+    other = [y._replace(padding=(0, 2), dilation=(1, 2)) if y.name == "near" else y for y in LAYERS]
     with pytest.raises(weight_file.WeightsError, match="shard 1 .*other shapes"):
-        split.SplitLooking(weight_file.load().tensors, shards(2), (weight_file.SHIPPED, "x"), wide)
+        split.SplitLooking(weight_file.load().tensors, shards(2), (weight_file.SHIPPED, "x"), other)
 
 
 def test_a_split_that_computes_otherwise_is_found_out(shards):
@@ -276,8 +272,8 @@ def test_more_shards_compute_less_each():
     for count, computed in found.items():
         for layer, width in zip(layers, computed):
             assert -(-layer.shape[-1] // count) <= width <= layer.shape[-1]
-    if torch.backends.mkl.is_available():   # as on all processors that were tried
-        assert [found[count][-1] for count in found] == [32, 16, 8]
+    if "openblas" in np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]:    # as on all that were tried
+        assert [found[count][-1] for count in found] == [48, 24, 12]
 
 
 def test_widths_of_other_layers_are_refused():

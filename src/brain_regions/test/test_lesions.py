@@ -160,7 +160,10 @@ def test_what_a_population_hands_on_is_all_that_others_hear(run, population):
             steps = len(found[population.name])
             assert (found[population.name].reshape(steps, -1).astype(bool) == recorder.both()[1][-steps:]).all(), name
     silent, _ = run({population.name: Lesion("silent")})
-    assert sum(train.sum() for train in silent.values()) < sum(train.sum() for train in trains.values())
+    if population.name in silent:       # others may fire more, which it held back
+        assert not silent[population.name].any() and trains[population.name].any()
+    else:
+        assert sum(train.sum() for train in silent.values()) < sum(train.sum() for train in trains.values())
 
 
 def test_a_recurrent_population_hears_of_itself_what_is_handed_on():

@@ -14,7 +14,7 @@ from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, COLUMNS, DIS
                                           LAYERS_READ, MICRO_STEP, NEURON, OBJECT, OUTPUTS, RESOLUTION, ROWS, SHAPE,
                                           SLOTS, TOP, WIDTH, circuit, column_angles, directions, sizes)
 from brain_training.definitions import vision as definition
-from brain_training.definitions.vision import SpikingVision, prepare, tensors
+from brain_training.definitions.vision import SpikingVision, carried, prepare, tensors
 
 ANGLES = column_angles()
 
@@ -150,11 +150,12 @@ def test_the_first_layer_is_driven_by_black_and_later_ones_by_their_biases():
     """What docs/evidence.md says of black pictures: channels whose constant current makes neurons fire."""
     convolutions = definition.load()[0].convolutions
     enough = NEURON.threshold * (1 - decay(NEURON.tau, MICRO_STEP))
-    kernels, biases = convolutions[0].weight.detach().sum((1, 2, 3)), convolutions[0].bias.detach()
-    driven = [int((kernels * (gray / 127.5 - 1) + biases > enough).sum()) for gray in (0, 85, 110, 255)]
-    assert driven == [12, 0, 0, 1] and int((kernels < 0).sum()) == 15
+    weight = convolutions[0].weight.detach().sum((2, 3))
+    kernels, biases = weight[:, :3].sum(1), weight[:, 3] + convolutions[0].bias.detach()     # and that it sees there
+    driven = [int((kernels * (gray / 127.5 - 1) + biases > enough).sum()) for gray in (1, 85, 110, 255)]
+    assert driven == [11, 9, 8, 6] and int((kernels < 0).sum()) == 12
     by_bias = [int((c.bias > enough).sum()) for c in convolutions[2:]]
-    assert (sum(by_bias), sum(len(c.bias) for c in convolutions[2:]), by_bias[-1]) == (71, 224, 37)
+    assert (sum(by_bias), sum(len(c.bias) for c in convolutions[2:]), by_bias[-1]) == (151, 336, 55)
 
 
 def test_only_a_folded_network_is_run():
@@ -187,7 +188,8 @@ def test_the_network_that_runs_is_the_one_that_is_trained(silent):
         looked = looking.look(picture, ours, steps, silent)
         assert all(np.array_equal(ours[name], value) for name, value in before.items())
         with torch.no_grad():
-            theirs, trains = network(prepare(torch.from_numpy(picture))[None], theirs, steps, silent)
+            begins = carried(theirs) if steps else theirs
+            theirs, trains = network(prepare(torch.from_numpy(picture))[None], begins, steps, silent)
         ours = looked.state
         for layer, fired, train in zip(LAYERS, looked.trains, trains):
             train = train[:, 0].movedim(1, -1).numpy()

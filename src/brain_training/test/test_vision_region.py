@@ -106,8 +106,8 @@ def test_spike_trains_are_sound(picture):
         host.publish("camera/image_raw", image(picture))
         train = host.latest("brain/spikes")
         assert len(train.neuron) == len(train.bin) == min(train.total, 4096)
-        assert len(train.neuron) == 0 or (train.neuron.max() < train.size and train.bin.max() < 6)
-        assert train.bin_width == pytest.approx(0.0125)
+        assert len(train.neuron) == 0 or (train.neuron.max() < train.size and train.bin.max() < 9)
+        assert train.bin_width == pytest.approx(0.05 / 6)
 
 
 def test_time_drives_the_micro_steps_and_the_excess_is_counted(picture):
@@ -115,10 +115,10 @@ def test_time_drives_the_micro_steps_and_the_excess_is_counted(picture):
     host.publish("camera/image_raw", image(picture))
     host.advance(0.5)
     host.publish("camera/image_raw", image(picture))
-    assert host.stepper("vision").state["excess"][0] == 34
-    host.advance(0.016)
+    assert host.stepper("vision").state["excess"][0] == 51
+    host.advance(0.011)
     host.publish("camera/image_raw", image(picture))
-    assert host.stepper("vision").state["left"][0] == pytest.approx(0.0035, abs=1e-5)
+    assert host.stepper("vision").state["left"][0] == pytest.approx(0.011 - 0.05 / 6, abs=1e-5)
 
 
 @pytest.mark.parametrize("change, told", [
