@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
@@ -210,7 +211,8 @@ class VisionTask(Task):
         pass from picture to picture.
         """
         pictures, target = batch
-        with torch.autocast(pictures.device.type, torch.bfloat16, enabled=self.recipe.half):
+        half = torch.autocast(pictures.device.type, torch.bfloat16) if self.recipe.half else nullcontext()
+        with half:
             if not self.spiking:
                 return Lost(loss(network(pictures.flatten(0, 1)).float(), target.flatten(0, 1), self.whole))
             steps = STEPS if rng.random() < AMID else int(rng.integers(STEPS + 1, MOST + 1))

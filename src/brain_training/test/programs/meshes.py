@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from brain_training.definitions import motor as motor_definition
-from brain_regions.vision import network as vision_network
+from brain_training.definitions import vision as vision_network
 from brain_training import language, motor, vision
 from brain_training.parallel import chains
 from brain_training.parallel.group import Ranks

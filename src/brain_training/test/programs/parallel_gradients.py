@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from brain_training.definitions import motor as motor_definition
-from brain_regions.vision import network as vision_network
+from brain_training.definitions import vision as vision_network
 from brain_training import language, motor, vision
 from brain_training.language_loss import Recipe as LanguageRecipe
 from brain_training.parallel.group import Ranks, leave
