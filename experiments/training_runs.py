@@ -145,7 +145,7 @@ def row(found: dict[str, Any], alone: dict[str, Any] | None = None, shards: dict
         told |= {"held_formula": theory.held(weights, plan)}
     if order["network"] == "vision" and plan.tp == plan.pp == 1 and not order["shards"]:
         told["activations_formula"] = theory.vision_activations(
-            widened(order["width"]), -(-parts[0]["batch"] // plan.dp), parts[0]["micro_steps"])
+            widened(order["width"]), -(-parts[0]["batch"] // plan.dp), len(parts[0]["micro_steps"]))
     if alone is not None:
         told["speed"] = max(part["step_s"] for part in alone["parts"]) / told["step_s"]
     if shards is not None:

@@ -41,20 +41,19 @@ def sent(weights: int, plan: Plan) -> float | None:
     return (3 if plan.zero in (1, 3) else 2) * (plan.dp - 1) / plan.dp * weights
 
 
-def vision_activations(layers: Sequence[Any], batch: int, micro_steps: Sequence[int]) -> int:
+def vision_activations(layers: Sequence[Any], batch: int, pictures: int) -> int:
     """B that the backward pass through vision's network needs, of all pictures of a step.
 
-    Of each layer that hears spikes the charge before its normalization, the potential and the spike of each neuron at
-    each micro-step; the first layer hears a picture, whose charge is the same at each.
+    Of each layer what it hears in the mean, its mean charge before the normalization and after: the gradient passes
+    through rates, so that nothing is kept of single micro-steps.
 
     Args:
         layers: of the network.
         batch: clips.
-        micro_steps: of each picture of a clip.
+        pictures: of a clip.
     """
-    neurons = [prod(size) for size in network.sizes(layers)]
-    picture = network.INPUTS * network.HEIGHT * network.WIDTH
-    return FLOAT * batch * sum(picture + neurons[0] * (1 + 2 * t) + sum(neurons[1:]) * 3 * t for t in micro_steps)
+    neurons = sum(prod(size) for size in network.sizes(layers))
+    return FLOAT * batch * pictures * (network.INPUTS * network.HEIGHT * network.WIDTH + 3 * neurons)
 
 
 @dataclass(frozen=True)

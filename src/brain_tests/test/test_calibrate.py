@@ -9,7 +9,6 @@ import time
 from contextlib import closing
 from dataclasses import replace
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -43,16 +42,13 @@ class Turning:
         room = generate_room("val", seed)
         self._camera = RayCamera(room_xml(room), columns, rows, view, mount=mount)
         self.lens = Lens(columns / 2 / math.tan(view / 2), columns, rows, columns / 2, rows / 2)
-        model = mujoco.MjModel.from_xml_string(room_xml(room))
-        self._data = mujoco.MjData(model)
-        mujoco.mj_forward(model, self._data)
-        self.lidar, self._start, self._rng = Lidar(model), room.start, np.random.default_rng(seed)
+        self.lidar, self._start, self._rng = Lidar(self._camera.model), room.start, np.random.default_rng(seed)
 
     def at(self, turned: float) -> tuple[np.ndarray, np.ndarray]:
         """Picture and ranges, once it has turned by so much (rad)."""
         x, y, yaw = self._start
         return (self._camera.render(x, y, yaw + turned, self._rng),
-                self.lidar.ranges(self._data, x, y, yaw + turned, self._rng))
+                self.lidar.ranges(self._camera.data, x, y, yaw + turned, self._rng))
 
     def walls(self, ranges: np.ndarray) -> np.ndarray:
         there = np.isfinite(ranges)

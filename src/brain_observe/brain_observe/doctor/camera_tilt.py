@@ -54,7 +54,7 @@ def tilt(heard: Heard) -> Tilt | str:
 
 
 def line(found: Tilt) -> str:
-    """What the profile is to say."""
+    """Line that the profile is to have."""
     return f"shared: {{camera_pitch: {found.pitch:.4f}, camera_roll: {found.roll:.4f}}}"
 
 

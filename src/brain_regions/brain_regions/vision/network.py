@@ -128,7 +128,7 @@ def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
 
 
 def settled(v: np.ndarray) -> np.ndarray:
-    """What is left of potentials where a new picture comes."""
+    """Brings potentials into the range that they have where a new picture comes."""
     return np.clip(v, NEURON.threshold * LEFT[0], NEURON.threshold * LEFT[1])
 
 

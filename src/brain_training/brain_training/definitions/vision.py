@@ -95,7 +95,7 @@ class _Network(nn.Module):
 
 
 def settled(v: Tensor) -> Tensor:
-    """What is left of potentials where a new picture comes, without gradient."""
+    """Brings potentials into the range that they have where a new picture comes, without gradient."""
     return v.detach().clamp(*(NEURON.threshold * part for part in LEFT))
 
 
