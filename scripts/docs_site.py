@@ -17,8 +17,8 @@ API = {
     "brain_runtime": ("contract.region", "contract.ports", "contract.inbox", "contract.declared",
                       "contract.port_codecs", "graph", "graph.resolve", "hosts.host", "hosts.local"),
     "brain_wire": ("node", "topics", "service", "goals", "messages", "parameters", "qos", "definitions", "session"),
-    "brain_regions": ("neurons", "circuits", "trained", "lesions", "weight_files"),
-    "brain_training": ("task", "trainer"),
+    "brain_regions": ("circuits", "trained", "lesions", "weight_files"),
+    "brain_training": ("neurons", "task", "trainer"),
     "brain_collectives": ("errors", "shrinking", "barrier"),
     "brain_edge": ("devices.driver",),
 }

@@ -110,7 +110,7 @@ def test_in_the_dark_nothing_is_recognized():
 @pytest.mark.parametrize("case", [
     ("world", "odom", mirrored, "odom is refused", "turned by", 120.0),
     ("world", "scan", upside_down, "the scan turns the other way", "upside down", 120.0),
-    ("world", "odom", dead, "odom is not believed", "it stands still", 200.0),
+    ("world", "odom", dead, "odom is not believed", "it stands still", 240.0),
     ("camera", "image", stuck(), "camera/image_raw is refused", "equal to the bit", 60.0),
     ("camera", "image", covered(), "camera/image_raw is refused", "nothing in its pictures", 240.0),
     ("camera", "info", other_size, "camera/camera_info is refused", "384 x 256", 120.0)])

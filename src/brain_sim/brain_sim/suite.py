@@ -38,7 +38,11 @@ NOT_DECIDING = {
     "hard_suite.py": "is of language-v1-hard, whose hash covers it",
     "intervals.py": "counts what came out",
     "movers.py": "is of language-v1-hard, whose hash covers it; in language-v1 nothing moves",
+    "photography.py": "makes pictures that vision is trained on",
     "pictures.py": "draws rooms",
+    "raycast.py": "makes pictures that vision is trained on",
+    "scenery.py": "makes pictures that vision is trained on",
+    "textures.py": "makes pictures that vision is trained on",
 }
 """Modules of this package that decide no episode's course, and why. The hash covers all others, new ones too."""
 

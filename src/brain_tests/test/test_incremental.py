@@ -23,6 +23,8 @@ from brain_cloud.federated.rounds import Rounds, Task
 from brain_edge.enrolment.upload import unsent
 from brain_cloud.federated.weights import pack
 from brain_regions.vision import weights
+from brain_regions.vision.levelling import level_info
+from brain_runtime.contract.camera_mount import USUAL
 from brain_sim.things import COLORS, SHAPES
 from brain_training.federated import weights_of
 from brain_training.incremental.clip_files import Kept, Name, write
@@ -70,6 +72,7 @@ def clip(folder: Path, drive: int, lie: bool = False) -> str:
         rows, columns, _ = picture.shape
         kept += [Kept("camera/image_raw", IMAGE, at, stamped(make(IMAGE, height=rows, width=columns, encoding="rgb8",
                                                                   step=3 * columns, data=picture.reshape(-1)), at)),
+                 Kept("camera/camera_info", "sensor_msgs/msg/CameraInfo", at, stamped(level_info(USUAL), at)),
                  Kept("told", TEACHER, at, stamped(objects(way.objects[k], lie), at))]
     name = Name("robot1", f"d{drive}", drive, "unsure", 0.5).file
     write(folder / name, kept)

@@ -320,7 +320,7 @@ class Rates(_Vision):
         x, heard = current(picture), []
         for k, charge in enumerate(self._charges):
             x = charge(x)
-            np.maximum(x, 0.0, x)
+            np.maximum(x, 0.0, out=x)
             if k in LAYERS_READ:
                 heard.append(x.reshape(COLUMNS, -1))
         return np.dot(np.concatenate(heard, 1), self._read) + self._bias

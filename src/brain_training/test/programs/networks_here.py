@@ -28,7 +28,10 @@ def network(name: str) -> nn.Module:
     """Before training."""
     torch.manual_seed(1)
     if name == "vision":
-        return SpikingVision().to(memory_format=torch.channels_last)
+        found = SpikingVision().to(memory_format=torch.channels_last)
+        for norm in found.norms:
+            norm.momentum = 1.0     # what one batch tells is enough for neurons to fire
+        return found
     return SpikingReader() if name == "language" else MotorNetwork(np.random.default_rng(0))
 
 
@@ -40,7 +43,7 @@ def made(name: str, net: Any, seed: int = 5, size: int = 3) -> Made:
         pictures = torch.randn(2, size, INPUTS, HEIGHT, WIDTH, generator=drawn)
         state, trains, values = net.rest(size), [], []
         for number, picture in enumerate(pictures):
-            net.steady = number == 1        # as it runs, and by rates
+            net.steady = number == 0        # by rates, and as it runs
             state, fired = net(picture.contiguous(memory_format=torch.channels_last), state, 6)
             values.append(state["u"])
             state = {key: value.detach() for key, value in state.items()}
