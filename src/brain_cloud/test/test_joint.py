@@ -43,9 +43,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "fleet-learning.md"
 
 
 def picture(stamp: float = 1.0):
-    data = np.arange(64 * 96 * 3, dtype=np.uint32).astype(np.uint8)
-    return make(IMAGE, header=make("std_msgs/msg/Header", stamp=time_message(stamp)), height=64, width=96,
-                encoding="rgb8", step=288, data=data)
+    data = np.arange(80 * 128 * 3, dtype=np.uint32).astype(np.uint8)
+    return make(IMAGE, header=make("std_msgs/msg/Header", stamp=time_message(stamp)), height=80, width=128,
+                encoding="rgb8", step=384, data=data)
 
 
 def ask(session: zenoh.Session, key: str, data: bytes, patience: float = PATIENCE) -> tuple[bool, bytes] | None:

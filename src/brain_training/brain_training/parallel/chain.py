@@ -157,6 +157,8 @@ class _Asking:
         """No state."""
         return {}
 
+    midway = rest
+
     def __call__(self, *arguments: Any) -> None:
         self.steps = next((one for one in arguments if isinstance(one, int)), 0)
         raise _Asked
@@ -175,6 +177,8 @@ class Said:
     def rest(self, batch: int) -> Values:
         """No state."""
         return {}
+
+    midway = rest
 
     def __call__(self, *arguments: Any) -> Any:
         return next(self._answers)
