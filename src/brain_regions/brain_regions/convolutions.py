@@ -40,14 +40,16 @@ class Convolving:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Convolves float32 [pictures, rows, columns, inputs] to new float32 [pictures, rows, columns, outputs]."""
-        room = self._rooms.get(x.shape)
-        if room is None:
-            room = self._rooms[x.shape] = self._room(x.shape)
-        np.copyto(room.inside, x)
-        np.copyto(room.beside, room.covered)
-        found = np.dot(room.beside.reshape(-1, len(self._weight)), self._weight)
+        count, shape = len(x), x.shape[1:]
+        room = self._rooms.get(shape)
+        if room is None or len(room.inside) < count:    # fewer pictures use a part of it
+            room = self._rooms[shape] = self._room((count, *shape))
+        beside = room.beside[:count]
+        np.copyto(room.inside[:count], x)
+        np.copyto(beside, room.covered[:count])
+        found = np.dot(beside.reshape(-1, len(self._weight)), self._weight)
         found += self._bias
-        return found.reshape(*room.beside.shape[:3], -1)
+        return found.reshape(*beside.shape[:3], -1)
 
     def _room(self, shape: tuple[int, ...]) -> _Room:
         pictures, rows, columns, channels = shape
