@@ -33,6 +33,8 @@ def test_exact_forward_is_the_whole_networks_to_the_bit(tmp_path, name, ranks):
         assert found["own"] < {2: 0.62, 3: 0.49}[ranks]
         # one bit a spike; the last byte of each gathering may be partly empty
         assert found["floats"] / 32 <= found["bytes"]["forward"] <= found["floats"] / 25
+        # vision's first picture by rates, a float each, where the second has six micro-steps of spikes
+        assert found["bytes"].get("rates", 0) == (found["floats"] / 6 if name == "vision" else 0)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -50,12 +50,14 @@ class Kind(NamedTuple):
         spikes: 0 or 1, which go as one bit each; else floats.
         order: axes as they lie in memory, the one with the largest stride first.
         most: of whole numbers from 0 the greatest that there may be, which go in as few bytes as that needs; 0: any.
+        once: who takes it asks for its mean over the first axis: the gradient is the same along it, and goes back once.
     """
 
     shape: tuple[int, ...]
     spikes: bool
     order: tuple[int, ...]
     most: int = 0
+    once: bool = False
 
 
 class Section(NamedTuple):

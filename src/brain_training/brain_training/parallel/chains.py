@@ -47,8 +47,9 @@ class VisionChain(Chain):
         """Spikes [micro-steps, batch, channels, rows, columns] or rates, channels last; u [batch, OUTPUTS, COLUMNS]."""
         batch, frames = micro.batch[0].shape[:2]
         steady = self.network.steady
-        spikes = {name: Kind((1 if steady else _steps(frame, micro), batch, *size), not steady, (0, 1, 3, 4, 2))
-                  for layer, size in zip(self.layers, sizes(self.layers))
+        spikes = {name: Kind((1 if steady else _steps(frame, micro), batch, *size), not steady, (0, 1, 3, 4, 2),
+                             once=k not in LAYERS_READ)
+                  for k, (layer, size) in enumerate(zip(self.layers, sizes(self.layers)))
                   for frame, name in enumerate(_each(layer.name, frames))}
         return spikes | {name: Kind((batch, OUTPUTS, COLUMNS), False, (0, 1, 2)) for name in _each("u", frames)}
 

@@ -8,7 +8,7 @@ packing are used here. What goes over the wire:
                              forward                                         backward
 ===========================  ==============================================  ==========================================
 :meth:`Gathering.spikes`     own columns -> all columns, 1 bit a spike,      floats of all columns -> sum of own columns
-                             or a float a rate
+                             or a float a rate                               (once a train of which the mean counts)
 :meth:`Gathering.copied`     nothing                                         floats, the sum of all ranks'
 :meth:`Gathering.summed`     floats, the sum of all ranks'                   nothing
 ===========================  ==============================================  ==========================================
@@ -44,9 +44,9 @@ class Gathering:
 
     Attributes:
         rank, size: of this process in the group, and how many there are.
-        bytes: that this rank handed over to be sent, by direction: ``forward``, ``backward``; as
-            a ring sends them: (size - 1) times its part for a gathering or a reduce-scatter, 2 (size - 1) / size
-            of the whole for a sum.
+        bytes: that this rank handed over to be sent, by direction: ``forward``, ``backward``; those of ``rates``
+            apart. As a ring sends them: (size - 1) times its part for a gathering or a reduce-scatter,
+            2 (size - 1) / size of the whole for a sum.
         floats: bytes that the spikes of ``forward`` would have been as floats.
     """
 
@@ -117,9 +117,7 @@ class Gathering:
 
     def all_rates(self, own: Tensor, columns: int, dim: int) -> Tensor:
         """Rates of all columns from those of each rank."""
-        sent = own.element_size() * own.numel() * (self.size - 1)
-        self.bytes["forward"] += sent
-        self.floats += sent
+        self.bytes["rates"] += own.element_size() * own.numel() * (self.size - 1)
         return self.all_floats(own, columns, dim)
 
     def all_floats(self, own: Tensor, columns: int, dim: int) -> Tensor:
@@ -170,7 +168,11 @@ class _Spikes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, shared: Tensor | None, whole: Tensor | None) -> tuple[Tensor | None, None, None, None, None]:
-        found = None if shared is None else ctx.gathering.own_sum(shared, ctx.dim)
+        found = None
+        if shared is not None:
+            once = ctx.dim > 0 and shared.stride(0) == 0     # of a mean: the same along the first axis
+            found = ctx.gathering.own_sum(shared[:1] if once else shared, ctx.dim)
+            found = found.expand(len(shared), *found.shape[1:]) if once else found
         if whole is not None:
             mine = whole.narrow(ctx.dim, ctx.part.start, ctx.part.stop - ctx.part.start)
             found = mine if found is None else found + mine

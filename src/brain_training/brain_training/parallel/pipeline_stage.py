@@ -6,7 +6,7 @@ So spikes as uint8 would have no gradient: it leaves the stage before without on
 autograd stay floats on both sides, and what is sent of all of a boundary's values is one message each way:
 
     forward    the spikes of all values, one bit each, whole numbers in the bytes that they need, and floats
-    backward   a float for every spike and every float
+    backward   a float for every spike and every float; for a train of which the mean counts, one for its spikes
 
 It also wants the same shapes in each step, and keeps buffers for all micro-batches from the first step to the last. A
 sentence has its own length, and what 1F1B saves would be lost. So buffers are made here when a message is awaited, and
@@ -153,7 +153,7 @@ class PackedStage(PipelineStage):
         """One message from the next stage."""
         if not self.has_backward or self.is_last:
             return []
-        size = sum(prod(kind.shape) for kind in self._given[bwd_chunk_id])
+        size = sum(prod(_back_shape(kind)) for kind in self._given[bwd_chunk_id])
         self._wire["gradient", bwd_chunk_id] = torch.empty(size, device=self.device)
         return [self._receive("gradient", bwd_chunk_id, self.stage_index + 1)]
 
@@ -167,8 +167,9 @@ class PackedStage(PipelineStage):
 
     def _flat(self, grads: Sequence[Tensor | None], kinds: list[Kind]) -> list[Tensor]:
         """Gradients as they lie on the wire."""
-        return [torch.zeros(prod(kind.shape), device=self.device) if grad is None
-                else grad.permute(kind.order).reshape(-1) for grad, kind in zip(grads, kinds)]
+        return [torch.zeros(prod(_back_shape(kind)), device=self.device) if grad is None
+                else (grad[:1] if kind.once else grad).permute(kind.order).reshape(-1)
+                for grad, kind in zip(grads, kinds)]
 
     def _is_here(self, stage: int) -> bool:
         """Tells whether a stage is one of this rank's, which hands its values over."""
@@ -179,9 +180,9 @@ class PackedStage(PipelineStage):
         message = self._wire.pop(("gradient", bwd_chunk_id), None)
         if message is not None:
             kinds = self._given[bwd_chunk_id]
-            parts = message.split([prod(kind.shape) for kind in kinds])
+            parts = message.split([prod(_back_shape(kind)) for kind in kinds])
             for info, part, kind in zip(infos, parts, kinds):
-                info.buffer = _as(part, kind)
+                info.buffer = _as(part, kind._replace(shape=_back_shape(kind))).expand(kind.shape)
         return tuple(info.buffer for info in infos)
 
     def backward_one_chunk(self, bwd_chunk_id: int, *args: Any, **kwargs: Any) -> None:
@@ -256,6 +257,11 @@ class _Later:
 
 def _sent_size(kind: Kind) -> int:
     return packed_size(kind.shape) if kind.spikes else _type(kind).itemsize * prod(kind.shape)
+
+
+def _back_shape(kind: Kind) -> tuple[int, ...]:
+    """Of a gradient on the wire."""
+    return (1, *kind.shape[1:]) if kind.once else kind.shape
 
 
 def _type(kind: Kind) -> np.dtype:
