@@ -52,11 +52,13 @@ def cdr(text):
 
 
 def until(condition):
-    """Whether it came true in time."""
+    """Whether it came true in time; asked once more it may not be: what a peer tells can be away for a moment, while it
+    is linked with the next one.
+    """
     end = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < end:
+    while not (found := condition()) and time.monotonic() < end:
         time.sleep(0.05)
-    return condition()
+    return found
 
 
 def put_until(publisher, text, condition):
