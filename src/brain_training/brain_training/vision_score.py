@@ -2,7 +2,8 @@
 """Scores of vision: F1 over objects of 10 visible pixels or more, and the errors of where they are.
 
 A detection is right when an object of its color and shape, not matched by a surer one, is within 5 degrees of its
-bearing. Objects that show fewer than 10 pixels are not asked for, and finding one of them is neither right nor wrong.
+bearing. Objects that show fewer than 10 pixels are not asked for, and finding one of them is neither right nor wrong;
+nor is what is found where clutter stands that a person might call so.
 """
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from brain_eval.score.figures import expected_calibration_error
+from brain_eval.score.looker import FLOOR
 from brain_regions.vision.decode import Found
 from brain_sim.camera import SeenObject
 from brain_sim.things import COLORS, SHAPES
@@ -51,6 +54,7 @@ class Tally:
     def add(self, found: list[Found], objects: list[SeenObject]) -> None:
         """Takes what was found in one picture (surest first) and what is in it."""
         self.pictures += 1
+        nameable = [o for o in objects if not o.color]
         objects = [o for o in objects if o.color in COLORS and o.shape in SHAPES]
         kinds = [COLORS.index(o.color) * len(SHAPES) + SHAPES.index(o.shape) for o in objects]
         self.asked += [k for k, o in zip(kinds, objects) if o.pixels >= CLEAR_PIXELS]
@@ -59,7 +63,8 @@ class Tally:
             kind = detection.color * len(SHAPES) + detection.shape
             near = [k for k in free if kinds[k] == kind and abs(objects[k].camera_bearing - detection.bearing) < WITHIN]
             if not near:
-                self.detections.append((detection.confidence, kind, False))
+                if not any(abs(o.camera_bearing - detection.bearing) < max(WITHIN, o.width / 2) for o in nameable):
+                    self.detections.append((detection.confidence, kind, False))
                 continue
             match = min(near, key=lambda k: abs(objects[k].camera_bearing - detection.bearing))
             free.remove(match)
@@ -99,10 +104,12 @@ class Tally:
         """Figures at a threshold: scores, scores by kind, and errors of bearing (rad) and distance (share)."""
         overall = self.at(threshold)
         errors = np.array([e[1:] for e in self.errors if e[0] >= threshold]).reshape(-1, 2)
+        sure = np.array([(confidence, right) for confidence, _, right in self.detections if confidence >= FLOOR])
         return {
             "objects": len(self.asked), "threshold": threshold, **overall._asdict(),
             "false_a_picture": sum(confidence >= threshold and not right for confidence, _, right in self.detections)
             / max(self.pictures, 1),
+            "calibration_error": expected_calibration_error(*sure.T) if len(sure) else math.nan,
             "by_kind": {f"{COLORS[c]} {SHAPES[s]}": self.at(threshold, k).f1 for k, (c, s) in enumerate(KINDS)},
             "bearing_mean": float(errors[:, 0].mean()) if len(errors) else math.nan,
             "bearing_p95": float(np.percentile(errors[:, 0], 95)) if len(errors) else math.nan,

@@ -143,9 +143,20 @@ def calibration_error(counts: Iterable[Counts]) -> float | None:
             if confidence >= FLOOR and worth in (Worth.right, Worth.false)]
     if not told or not any(one.asked for one in counts):
         return None
-    sure, right = np.array(told, float).T
+    return expected_calibration_error(*np.array(told, float).T)
+
+
+def expected_calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
+    """Mean distance between confidence (0 to 1) and share of what is right, over :data:`BINS` bins of confidence.
+
+    C. Guo, G. Pleiss, Y. Sun, K. Weinberger: On Calibration of Modern Neural Networks, ICML 2017, equation 3.
+
+    Args:
+        sure: confidence of each detection, at least one.
+        right: 1 where it is right, else 0.
+    """
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    return float(sum(abs(float((sure[bins == k] - right[bins == k]).sum())) for k in range(BINS)) / len(told))
+    return float(sum(abs(float((sure[bins == k] - right[bins == k]).sum())) for k in range(BINS)) / len(sure))
 
 
 def by(counts: Sequence[Counts], key: str, threshold: float) -> dict[str, dict[str, Any]]:

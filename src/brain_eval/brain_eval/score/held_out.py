@@ -105,7 +105,7 @@ def _package(source: str) -> str:
 
 def main(files: Sequence[str]) -> None:
     """Prints what a file of labels says of pictures."""
-    from brain_observe.pictures import unpacked
+    from brain_runtime.contract.pictures import unpacked
 
     for file in map(Path, files):
         data = file.read_bytes()

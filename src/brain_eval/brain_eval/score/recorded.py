@@ -12,7 +12,7 @@ import numpy as np
 from brain_eval.score.labels import VIEW, Labelled, Picture
 from brain_eval.score.looker import IMAGE, INFO, STATIC, Looker, Seen
 from brain_eval.score.views import Target, targets
-from brain_observe.pictures import of_message
+from brain_runtime.contract.pictures import of_message
 from brain_runtime.command.lacking import lacks
 from brain_runtime.contract import images
 from brain_runtime.contract.declared import named

@@ -145,7 +145,7 @@ class Run:
         """Looks at a picture, or at all in a folder but some parts; what cannot be read is noted, and skipped."""
         from rich.progress import track
 
-        from brain_observe.pictures import PictureError, is_gray, unpacked
+        from brain_runtime.contract.pictures import PictureError, is_gray, unpacked
         from brain_runtime.command.terminal import Terminal
 
         files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith(".")
