@@ -41,7 +41,7 @@ def run(context: typer.Context,
     if context.args and context.args[0] != "--ros-args":
         fail(f"unknown argument {context.args[0]}; see `brain run --help`. ROS arguments stand behind --ros-args", 2)
     check_folder(state_dir, "--state-dir")
-    from brain_runtime.supervision.runs import state_home
+    from brain_runtime.share import state_home
     from brain_runtime.graph.command_lines import arguments
     from brain_runtime.supervision.supervised_brain import StartError, refuse_twice, router_endpoint
     from brain_runtime.graph import GraphError

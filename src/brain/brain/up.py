@@ -21,6 +21,7 @@ from brain_runtime.graph.rooms import Split
 from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, check_folder, fail, tell, tell_json,
                                            use_domain, use_security)
 from brain_runtime.graph.rooms import SPLIT
+from brain_runtime.share import state_home
 
 INTERRUPTED = 130   # exit status after Ctrl-C before anything was started
 PATIENCE = 60.0     # s until somebody is told that the brain is still not whole
@@ -46,7 +47,7 @@ def default_state_dir(run: Path, world: str, domain: int, namespace: str) -> Pat
     """
     if world != "none":
         return run / "state"
-    return runs.state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
+    return state_home() / "state" / "_".join([f"domain{domain}", *filter(None, namespace.split("/"))])
 
 
 def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = "brain",
@@ -112,7 +113,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
     begin = time.monotonic()
     room = rooms.demo() if split is None and seed is None else {}
     split, seed = split or Split(rooms.SPLIT), rooms.SEED if seed is None else seed
-    check_folder(run_dir or runs.state_home() / "runs", "--run-dir")
+    check_folder(run_dir or state_home() / "runs", "--run-dir")
     check_folder(state_dir, "--state-dir")
     for one in filter(malformed, listen or ()):
         fail(f"--listen {ascii(one)} is no endpoint; write it as tcp/0.0.0.0:7447, or tls/... with --secure", 2)
@@ -136,7 +137,7 @@ def up(graph: Annotated[str, typer.Argument(help="Graph: a name or a path.")] = 
             own_router = router_child(endpoint, listen or ())
             if own_router is None:
                 refuse_twice([region.name for region in resolved.started], endpoint, namespace, number)
-            claim = runs.new_run(runs.state_home() / "runs", runs.KEPT) if run_dir is None else runs.Claim(run_dir)
+            claim = runs.new_run(state_home() / "runs", runs.KEPT) if run_dir is None else runs.Claim(run_dir)
             claims.callback(claim.release)
             run = claim.folder
             state_dir = state_dir or default_state_dir(run, world, number, namespace)

@@ -6,7 +6,7 @@ PNG, as image_transport sends them). What is no picture is left out and told in 
 """
 from __future__ import annotations
 
-from brain_observe.pictures import PictureError, unpacked
+from brain_runtime.contract.pictures import PictureError, unpacked
 from brain_runtime import SENSOR, In, Out, Region
 
 

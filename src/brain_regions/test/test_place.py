@@ -202,8 +202,9 @@ def test_place_survives_nonsense():
 # -- objects ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [dict(color=9, shape=1), dict(color=1, shape=0), dict(bearing=math.nan),
-                                 dict(distance=-1.0), dict(confidence=math.nan), dict(confidence=50.0)])
+@pytest.mark.parametrize("bad", [dict(color=9, shape=1), dict(color=0, shape=1), dict(color=1, shape=9),
+                                 dict(bearing=math.nan), dict(distance=-1.0), dict(confidence=math.nan),
+                                 dict(confidence=50.0)])
 def test_unsound_detections_are_told_apart(bad):
     fields = dict(color=1, shape=1, confidence=0.9, bearing=0.0, distance=2.0)
     assert sights.sound(make("DetectedObject", **fields))

@@ -16,6 +16,11 @@ import os
 from pathlib import Path
 
 
+def state_home() -> Path:
+    """Returns the folder for what outlives a run: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "brain"
+
+
 def share_directory(package: str) -> Path:
     """Return the directory that holds `package`'s data: ``msg/``, ``config/`` or ``launch/`` lie in it.
 

@@ -11,7 +11,7 @@ import pytest
 
 from brain_eval.score.held_out import Trained, conflicts, known, marks
 from brain_eval.score.labels import FOLDER, Camera, Picture, read
-from brain_observe.pictures import PictureError, unpacked
+from brain_runtime.contract.pictures import PictureError, unpacked
 from brain_training import sources
 
 SRC = Path(__file__).resolve().parents[2]

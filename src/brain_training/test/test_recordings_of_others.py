@@ -11,7 +11,7 @@ from bags_by_hand import OBJECTS, all_frames, image, noise, told, write
 from PIL import Image
 
 from brain_observe.bags import STORAGES, BagWriter, _types
-from brain_observe.pictures import MOST_PIXELS, PictureError, is_gray, unpacked
+from brain_runtime.contract.pictures import MOST_PIXELS, PictureError, is_gray, unpacked
 from brain_runtime.contract import git_lfs
 from brain_training.incremental.clip_files import ClipFolder
 from brain_training.incremental.from_recordings import choose

@@ -92,6 +92,22 @@ def test_distances_are_in_heights_of_the_camera_and_what_has_no_name_is_not_told
         assert decode(answer((10, 20, color, kind, 0.4, 1.5, 0.3))) == []
 
 
+def test_what_has_a_color_and_no_sure_kind_is_a_thing_of_that_color_where_it_is_asked_for():
+    something = 0.6
+    for color, kind in ((0, 3), (2, 4)):        # a red cone, another blue thing
+        (found,) = decoding.decode(answer((10, 20, color, kind, 0.4, 1.5, 0.3)), 1.0, something)
+        assert (found.color, found.shape) == (color, decoding.ANY) and found.confidence > 0.95
+    unsure = answer((20, 25, 3, 2, 0.0, 1.0, 0.4))
+    unsure[SHAPE, 20:26] = np.array([0.0, 0.2, 0.3, -9.0, -9.0])[:, None]
+    (found,) = decode(unsure)
+    assert found.shape == 2 and found.confidence < something
+    (found,) = decoding.decode(unsure, 1.0, something)
+    assert (found.color, found.shape) == (3, decoding.ANY) and found.confidence > 0.95
+    (found,) = decoding.decode(answer((10, 20, 2, 1, 0.4, 1.5, 0.3)), 1.0, something)
+    assert found.shape == 1
+    assert decoding.decode(answer((10, 20, 4, 1, 0.4, 1.5, 0.3)), 1.0, something) == []     # orange
+
+
 def test_no_answer_makes_it_fail():
     """Whatever the readout says, every number told is finite and in range."""
     rng = np.random.default_rng(0)

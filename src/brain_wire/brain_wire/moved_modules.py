@@ -28,6 +28,7 @@ MOVED = {
        for name in names.split()},
     **{f"brain.{name}": f"brain_eval.{name}" for name in ("docs", "reference", "tables")},
     "brain.words": "brain_eval.reference",
+    "brain_observe.pictures": "brain_runtime.contract.pictures",
     "brain_baselines": "brain_eval.baselines",
     "brain_runtime.child": "brain_runtime.run.workload",
     "brain_collectives.checks.launch": "brain_training.collective_ranks",

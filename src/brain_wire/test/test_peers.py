@@ -52,9 +52,8 @@ def cdr(text):
 
 
 def until(condition):
-    """Whether it came true in time; asked once more it may not be: what a peer tells can be away for a moment, while it
-    is linked with the next one.
-    """
+    """Whether it came true in time."""
+    # asked once more it may not be: what a peer tells can be away for a moment, while it is linked with the next one
     end = time.monotonic() + PATIENCE
     while not (found := condition()) and time.monotonic() < end:
         time.sleep(0.05)

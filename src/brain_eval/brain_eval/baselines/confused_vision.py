@@ -18,7 +18,7 @@ class ConfusedVision(Vision):
         """Looks at a picture, and then mistakes some of what it saw."""
         outbox, state = super().step(inbox, state, dt, rng)
         for seen in outbox["objects"].objects if "objects" in outbox else ():
-            if rng.random() < MISTAKEN:
+            if rng.random() < MISTAKEN and seen.color and seen.shape:
                 right = (seen.color - 1) * _SHAPES + seen.shape - 1
                 wrong = (right + int(rng.integers(1, _COLORS * _SHAPES))) % (_COLORS * _SHAPES)
                 seen.color, seen.shape = wrong // _SHAPES + 1, wrong % _SHAPES + 1

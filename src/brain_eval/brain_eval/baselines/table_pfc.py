@@ -144,7 +144,7 @@ class TablePrefrontalCortex(Scanning):
             turned = since(then, pose)[2]
             as_then = (azimuth.wrap(beams[0] + turned), beams[1]) if beams is not None and turned else beams
             state["tracks"] = object_memory.see(
-                state["tracks"], [d for d in frame.objects if sound(d)], then,
+                state["tracks"], [d for d in frame.objects if sound(d) and d.color and d.shape], then,
                 (float(frame.azimuth_min), float(frame.azimuth_max)), as_then, self.parameters.fade,
                 min(max(dt, 0.05), 0.2))
 

@@ -46,7 +46,7 @@ def doctor(robot: Annotated[str, typer.Option(help="The robot's profile: a name,
     from brain_observe.doctor.listening import listen
     from brain_runtime.graph import GraphError
     from brain_runtime.graph.robots import RobotError
-    from brain_runtime.supervision.runs import state_home
+    from brain_runtime.share import state_home
     from brain_runtime.supervision.supervised_brain import router_endpoint
     from brain_wire import NameProblem, NoRouter, SessionProblem, names, open_node
 

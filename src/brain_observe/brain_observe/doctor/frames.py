@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from brain_observe.doctor.finding import DEGRADES, NOTE, STOPS, Finding
 from brain_observe.doctor.heard import IMAGE, INFO, ODOM, SCAN, Heard
@@ -150,29 +150,26 @@ def _lidar(heard: Heard, topic: str, frame: str, mount: Mount) -> Iterator[Findi
 
 def lidar_of(heard: Heard) -> Mount:
     """Mounting of the lidar as the brain has it: by frames, else by the profile."""
-    scan = heard.newest(SCAN)
-    if scan is not None and heard.value("lidar_frames", True, "brainstem"):
-        for frames in _fixed(heard):
-            try:
-                return frames.lidar(scan.header.frame_id, frames.base(scan.header.frame_id, heard.value(
-                    "base_frame", FLOORS[1])))
-            except FrameError:
-                continue
-    return Mount(**{name: float(heard.value(f"lidar_{name}", 0.2 if name == "height" else 0.0, "brainstem"))
-                    for name in ("x", "y", "height", "yaw", "pitch", "roll")})
+    believed = heard.value("lidar_frames", True, "brainstem")
+    return _mount(heard, SCAN if believed else "", Frames.lidar, "lidar", "brainstem", Mount(height=0.2))
 
 
 def camera_of(heard: Heard) -> Mount:
     """Mounting of the camera as the brain has it: by frames, else by the profile."""
-    picture = heard.newest(IMAGE)
-    if picture is not None:
-        for frames in _fixed(heard):
-            try:
-                return frames.mount(picture.header.frame_id, frames.base(picture.header.frame_id, heard.value(
-                    "base_frame", FLOORS[1])))
-            except FrameError:
-                continue
-    return Mount(**{name: float(heard.value(f"camera_{name}", getattr(USUAL, name), "vision"))
+    return _mount(heard, IMAGE, Frames.mount, "camera", "vision", USUAL)
+
+
+def _mount(heard: Heard, topic: str, of: Callable[[Frames, str, str], Mount], sensor: str, region: str, usual: Mount
+           ) -> Mount:
+    """Mounting by the frame of a topic's newest message, else as the profile has it for a region, else the usual."""
+    message = heard.newest(topic) if topic else None
+    for frames in _fixed(heard) if message is not None else ():
+        frame = message.header.frame_id
+        try:
+            return of(frames, frame, frames.base(frame, heard.value("base_frame", FLOORS[1])))
+        except FrameError:
+            continue
+    return Mount(**{name: float(heard.value(f"{sensor}_{name}", getattr(usual, name), region))
                     for name in ("x", "y", "height", "yaw", "pitch", "roll")})
 
 

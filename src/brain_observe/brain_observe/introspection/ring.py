@@ -37,14 +37,14 @@ def colored(evidence: np.ndarray, full: float) -> np.ndarray:
     """Color and opacity of each cell.
 
     Args:
-        evidence: [classes, BINS, RINGS], class (color - 1) * 3 + shape - 1.
+        evidence: [classes, BINS, RINGS], class (color - 1) * 3 + shape - 1; the last one is the taught thing.
         full: evidence of all classes at a place that is drawn opaque.
 
     Returns:
         float32[BINS, RINGS, 4], 0..1.
     """
-    by_color = evidence.reshape(-1, SHAPES, BINS, RINGS).sum(1)
-    paints = np.array([words.paint(color) for color in range(1, len(by_color) + 1)], np.float32)
+    by_color = np.concatenate((evidence[:-1].reshape(-1, SHAPES, BINS, RINGS).sum(1), evidence[-1:]))
+    paints = np.array([words.paint(color) for color in (*range(1, len(by_color)), 0)], np.float32)
     total = by_color.sum(0)
     mixed = np.tensordot(by_color, paints, (0, 0)) / np.maximum(total, 1e-9)[..., None]
     return np.concatenate([mixed, np.minimum(total / full, 1.0)[..., None]], -1).astype(np.float32)

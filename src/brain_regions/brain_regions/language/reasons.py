@@ -39,6 +39,8 @@ class Why(enum.Enum):
                    "避ける物が二つ以上あります。一つだけ言ってください。")
     SAME = ("You asked for an object that you also want avoided. Name two different objects.",
             "行き先と避ける物が同じです。別の物を言ってください。")
+    TAUGHT_AVOIDED = ("I can look for '{}', which I was taught, but not avoid it. I can avoid colors and shapes.",
+                      "「{}」は教わった物なので、探せますが避けられません。避けられるのは色と形です。")
     ONLY_NOT = ("I know what not to do, but not what to do. Say for example 'go to the red ball without "
                 "going near the blue box', or 'stop'.",
                 "してはいけないことだけで、行き先が分かりません。例：「青い箱を避けて赤いボールへ行って」")

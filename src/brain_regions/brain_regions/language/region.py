@@ -2,17 +2,18 @@
 """Language: reads sentences with a spiking network, says what they ask for."""
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 
-from brain_regions.language import halves
+from brain_regions.language import halves, taught_words
 from brain_regions.language import sizes as z
 from brain_regions.language import weights as weight_file
 from brain_regions.language.decode import framed, obeyed, spell
 from brain_regions.language.goal import (
-    ID, UNDERSTOOD, Listener, codes, decoded, digest_of, features_of, next_number, remember)
+    ID, TEXT, UNDERSTOOD, Listener, codes, decoded, digest_of, features_of, next_number, remember)
 from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.tokens import is_japanese
@@ -21,8 +22,10 @@ from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.membranes import MICRO_STEP, ticks
 from brain_regions.trained import Trained, TrainedParameters
 from brain_runtime import parameter
+from brain_runtime.contract import taught
 from brain_runtime.contract.declared import Network, Picture, Population, Weights
 
+log = logging.getLogger(__name__)
 REPUBLISH = 0.2     # s after which the newest answer is said again, for those who join late
 HEARD_FOR = 1.0     # s for which it is not, after what is no order: that is said once, and has to be heard
 READER = "reader_"  # what the names of the network's state begin with
@@ -84,6 +87,11 @@ class Language(Trained, Listener, Lesionable):
     task = "brain_training.language:LanguageTask"
     pictures = (Picture("brain_eval.panels:reading", below=112, of="reading"),)
     _reader_class = SpikingReader
+
+    def configure(self, parameters):
+        """Takes parameters; see :class:`Listener`."""
+        super().configure(parameters)
+        self._stand_ins: list[taught_words.StandIn] | None = None
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -177,7 +185,9 @@ class Language(Trained, Listener, Lesionable):
         state = {**state, "next_text": codes(sentence), "next_digest": digest_of(sentence),
                  "left": np.zeros(1, np.float32)}
         mend = self.parameters.lexicon != "off"
-        text = framed(spell(sentence, mend)) if len(sentence) <= MAX_CHARACTERS else b""
+        said, self._stand_ins = taught_words.put_in(sentence, self._taught()) if len(
+            sentence.encode("utf-8", "replace")) <= TEXT else (sentence, [])
+        text = framed(spell(said, mend)) if len(sentence) <= MAX_CHARACTERS else b""
         if len(framed("")) < len(text) <= z.LONGEST:
             return state, self._reader.begin(text)
         why = Why.LONG if len(sentence) > MAX_CHARACTERS else Why.BYTES if text[1:-1] else (
@@ -193,6 +203,9 @@ class Language(Trained, Listener, Lesionable):
         if self.parameters.lexicon == "alone":
             heard = heard._replace(**halves.of_lexicon(spelled))
         meant, why, word = halves.of_network(heard) if self.parameters.lexicon == "off" else obeyed(spelled, heard)
+        if self._stand_ins is None:     # the sentence was begun by a process before this one
+            self._stand_ins = taught_words.put_in(decoded(state["next_text"]), self._taught())[1]
+        meant, why, word = taught_words.meant(meant, why, word, self._stand_ins)
         if why is not None:
             text = decoded(state["next_text"])
             meant = Understanding(reason=why.text(any(map(is_japanese, text)), word))
@@ -202,6 +215,14 @@ class Language(Trained, Listener, Lesionable):
                 return {**state, "spoken": np.full(1, REPUBLISH - HEARD_FOR, np.float32)}, [said]
         rates = heard.rates / np.float32(MICRO_STEP)
         return self._answer({**state, "rates": rates.astype(np.float32)}, followed, meant), []
+
+    def _taught(self) -> dict[int, str]:
+        """Names of taught things; hosts in lockstep keep nothing, and know of none."""
+        try:
+            return taught.names() if self.storage is not None else {}
+        except taught.TaughtError as error:
+            log.error("%s", error)
+            return {}
 
     def _refuse(self, state: dict[str, np.ndarray], followed: int, why: Why) -> dict:
         text = why.text(any(map(is_japanese, decoded(state["next_text"]))))

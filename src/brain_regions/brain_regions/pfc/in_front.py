@@ -38,8 +38,10 @@ def look(state: dict[str, np.ndarray], pictures: Sequence[Any], seen: Sequence[A
     if not front[SAID]:
         for picture in pictures:
             ahead = [o for o in picture.objects if abs(o.bearing) < AHEAD and not o.distance > NEAR]
-            if ahead:
-                front[RIGHT if any(fits(o, color, shape) for o in ahead) else WRONG] += 1
+            fitting = [o for o in ahead if fits(o, color, shape)]
+            # what fits, but of a shape that is not known, says nothing
+            if ahead and (not fitting or any(o.shape or not shape for o in fitting)):
+                front[RIGHT if fitting else WRONG] += 1
         front[SPENT] += dt
         if front[SPENT] < lasts:
             state["in_front"] = front

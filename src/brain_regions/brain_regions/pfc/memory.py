@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Memory of objects, held by spikes: one polar sheet of neurons for each class of object.
 
-A neuron stands for a class (4 colors x 3 shapes) at a place (see :mod:`.polar`); how much it fires says how much
+A neuron stands for a class (4 colors x 3 shapes, and the taught thing that is looked for) at a place (see
+:mod:`.polar`); how much it fires says how much
 evidence for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the
-neurons of all classes at one place share what they can hold, so that new looks outweigh old ones. What should be in
+neurons of all classes at one place share what they can hold, so that new looks outweigh old ones. What is seen without
+a shape excites those of its color alike, each by a third. What should be in
 view and is not fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How
 the brain keeps the eyes still, PNAS 93, 1996: a loop of gain one is a graded memory):
 
@@ -30,8 +32,10 @@ from brain_regions.membranes import decay
 from brain_regions.pfc import polar
 from brain_regions.pfc.polar import DISTANCES, RINGS, STRIDE
 from brain_regions.pfc.watch import Watch
+from brain_runtime.contract.sights import is_taught
 
-CLASSES = 12                # index (color - 1) * 3 + (shape - 1)
+CLASSES = 13                # index (color - 1) * 3 + (shape - 1), and TAUGHT
+TAUGHT = 12                 # index of the taught thing that the goal names
 UNIT = 0.06                 # of s: one look of full confidence at a near object
 CAP = 12.0 * UNIT           # of s, over all classes at a place
 TAU = 0.5                   # s, of the synapses
@@ -44,16 +48,29 @@ FLOOR = 1e-6                # of s: less is nothing
 def empty() -> dict[str, np.ndarray]:
     """State of a memory of nothing."""
     return {"trace": np.zeros((CLASSES, BINS, RINGS), np.float32),
-            "memory": np.zeros((CLASSES, BINS, RINGS), np.float32), "owed": np.zeros(2, np.float32)}
+            "memory": np.zeros((CLASSES, BINS, RINGS), np.float32), "owed": np.zeros(2, np.float32),
+            "taught": np.zeros(1, np.float32)}
 
 
 def class_mask(color: int, shape: int) -> np.ndarray:
-    """Returns a mask, bool[12], of the classes that fit a color and a shape; 0: any; none fits an unknown number."""
-    mask = np.zeros((4, 3), bool)
-    if color > 4 or shape > 3:
-        return mask.ravel()
-    mask[slice(None) if color == 0 else color - 1, slice(None) if shape == 0 else shape - 1] = True
-    return mask.ravel()
+    """Returns a mask, bool[CLASSES], of those that fit a color and a shape; 0: any; none fits an unknown number."""
+    found = np.zeros(CLASSES, bool)
+    if is_taught(shape):
+        found[TAUGHT] = True
+    elif color <= 4 and shape <= 3:
+        mask = found[:TAUGHT].reshape(4, 3)
+        mask[slice(None) if color == 0 else color - 1, slice(None) if shape == 0 else shape - 1] = True
+    return found
+
+
+def about(state: dict[str, np.ndarray], shape: int) -> None:
+    """Takes in which taught thing the goal names: of another one nothing is remembered yet."""
+    shape = shape if is_taught(shape) else 0
+    if shape and shape != state["taught"][0]:
+        for name in ("trace", "memory"):
+            state[name] = state[name].copy()
+            state[name][TAUGHT] = 0.0
+        state["taught"] = np.array([shape], np.float32)
 
 
 class ObjectMemory:
@@ -170,9 +187,9 @@ class ObjectMemory:
         evidence = np.float32(UNIT) * worth * bumps
         rays, added = np.zeros((2, CLASSES, BINS, RINGS), np.float32)
         for number, d in enumerate(detections):
-            kind = (d.color - 1) * 3 + d.shape - 1
-            np.maximum(rays[kind], along[number], out=rays[kind])
-            np.maximum(added[kind], evidence[number], out=added[kind])
+            kinds = np.flatnonzero(class_mask(d.color, d.shape))
+            rays[kinds] = np.maximum(rays[kinds], along[number])
+            added[kinds] = np.maximum(added[kinds], evidence[number] / np.float32(len(kinds)))
         return bumps.max(0), (worth * close).max(0), rays, added
 
     @staticmethod

@@ -26,7 +26,7 @@ from brain_regions.scan_watch import ScanWatch
 from brain_runtime import FEATURE, In, LATCHED, Out, SENSOR, STREAM, clip_utf8
 from brain_runtime.contract.declared import NUMBER, Network, Picture
 from brain_runtime.contract.odometry import JUMP, Odometry, from_origin, origin_of, pose_of
-from brain_runtime.contract.sights import sound
+from brain_runtime.contract.sights import is_taught, sound
 from brain_wire import messages
 
 MODES = {"": IDLE, "idle": IDLE, "stop": STOP, "search": SEARCH, "approach": APPROACH, "avoid": AVOID}
@@ -256,13 +256,19 @@ class PrefrontalCortex(Lesionable, Scanning):
             self._past.clear()
         if not sight.looks:
             return sight
+        memory.about(state, Told.of(state).kinds[1])
         free = lidar.free(self._points(inbox), float(state["owed"][memory.TURN]))
         for frame, then in sight.looks:
             ahead, left, turned = past.since(then, pose)
-            self._memory.see(state, [d for d in frame.objects if sound(d)], turned,
+            self._memory.see(state, [d for d in frame.objects if sound(d) and self._asked_for(d, state)], turned,
                              (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
                              min(max(dt, 0.05), 0.2), self.parameters.integrate, (ahead, left))
         return sight
+
+    @staticmethod
+    def _asked_for(seen, state) -> bool:
+        """Tells whether a class is remembered: of taught things that which the goal names alone."""
+        return not is_taught(seen.shape) or seen.shape == state["taught"][0]
 
     def _last_look(self, state, sight, nothing_left, dt):
         """Decides whether the search may end, and what is said of that."""
@@ -422,7 +428,8 @@ class PrefrontalCortex(Lesionable, Scanning):
             evidence = min(float(at.sum()) / memory.UNIT / self.parameters.evidence, 1.0)
             found.append((distance, bearing, kind, evidence * float(at[kind] / max(at.sum(), 1e-9))))
         message = self.memory(source=self.name, azimuth_min=-math.pi, azimuth_max=math.pi, objects=[
-            messages.make("brain_interfaces/msg/DetectedObject", color=kind // 3 + 1, shape=kind % 3 + 1,
+            messages.make("brain_interfaces/msg/DetectedObject", color=0 if kind == memory.TAUGHT else kind // 3 + 1,
+                          shape=int(state["taught"][0]) if kind == memory.TAUGHT else kind % 3 + 1,
                           confidence=belief, bearing=bearing, distance=distance, width=math.nan)
             for distance, bearing, kind, belief in sorted(found)])
         message.header.frame_id = self.parameters.base_frame

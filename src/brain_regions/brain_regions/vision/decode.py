@@ -14,7 +14,8 @@ FLOOR = 0.15                        # columns less sure of an object than this h
 TOGETHER = math.radians(3.0)        # votes this near each other are for one object, however narrow
 SAME_PLACE = 0.6                    # of an object's width: votes of its color within this of its center are for it
 WIDEST = math.radians(80.0)         # centers further aside than this are beyond what a picture can tell
-NAMED = 4, 3                        # colors and kinds that have names; what is of another one is not told
+NAMED = 4, 3                        # colors and kinds that have names
+ANY = -1                            # shape of what has a color with a name, and none that is known
 AS_FAR = 0.3                        # of the logarithms of distances: votes within this can be for one object
 _FLOOR = math.log(FLOOR / (1.0 - FLOOR))    # of the logarithm of odds
 _ANGLES = np.tile(column_angles().astype(np.float64), SLOTS)
@@ -24,8 +25,8 @@ class Found(NamedTuple):
     """An object in the picture.
 
     Attributes:
-        color, shape: numbers from 0 in the order of DetectedObject's constants (which begin at 1).
-        confidence: 0..1, that an object of this color and shape is there.
+        color, shape: numbers from 0 in the order of DetectedObject's constants (which begin at 1), or :data:`ANY`.
+        confidence: 0..1, that an object of this color and shape is there; of any shape, that one of this color is.
         bearing: rad, of its center from the camera's axis, positive to the left.
         distance: m, from the camera.
         width: rad.
@@ -44,12 +45,21 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / np.add.reduce(e, 0)
 
 
-def decode(answer: np.ndarray, height: float) -> list[Found]:
+def outlines(answer: np.ndarray) -> list[tuple[int, int]]:
+    """First and last column of each run of columns that show an object, of whatever color and kind."""
+    there = np.asarray(answer).reshape(SLOTS, ROWS, COLUMNS)[0, OBJECT][0] > _FLOOR
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], there, [False])).astype(np.int8)))
+    return [(int(first), int(last) - 1) for first, last in edges.reshape(-1, 2)]
+
+
+def decode(answer: np.ndarray, height: float, something: float = math.inf) -> list[Found]:
     """Objects in one picture that have a color and a kind with a name, the surest first.
 
     Args:
         answer: readout [OUTPUTS, COLUMNS].
         height: of the camera above the floor (m), in which the network tells distances.
+        something: confidence from which on an object has a color, and :data:`ANY` shape, where it is less sure with
+            its kind, or that has no name.
     """
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
     active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
@@ -74,8 +84,10 @@ def decode(answer: np.ndarray, height: float) -> list[Found]:
         weight = votes / np.add.reduce(votes)
         color = np.dot(colors[best[seed], group], weight)
         *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
-        kind = shape.index(max(shape))
-        if best[seed] < NAMED[0] and kind < NAMED[1]:
-            found.append(Found(int(best[seed]), kind, float(sure[seed] * color * shape[kind]), angle,
-                               height * math.exp(distance), math.exp(width)))
+        kind, there = shape.index(max(shape)), float(sure[seed] * color)
+        known = there * shape[kind] if kind < NAMED[1] else 0.0
+        if known < something <= there:
+            kind, known = ANY, there
+        if best[seed] < NAMED[0] and known:
+            found.append(Found(int(best[seed]), kind, known, angle, height * math.exp(distance), math.exp(width)))
     return sorted(found, key=lambda f: -f.confidence)

@@ -90,7 +90,7 @@ class JointVision(Vision):
         self._asked_by: Camera | None = None
         self._odometry = Odometry()
         self._asking = Asking(self._rules())
-        self._looked: tuple[list, Camera] | None = None
+        self._looked: tuple[list[Found], list[Found], Camera] | None = None
 
     def on_parameter(self, name: str, value: Any) -> None:
         """See :meth:`brain_regions.trained.Trained.on_parameter`. What waits goes on to wait by the new rules."""
@@ -139,7 +139,7 @@ class JointVision(Vision):
         return outbox, state
 
     def _objects(self, answer, camera) -> Any:
-        self._looked = self._decoded(answer, camera), camera    # told when it is due
+        self._looked = self._decoded(answer, camera), self._sure_of(answer, camera), camera     # told when it is due
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 
@@ -167,12 +167,11 @@ class JointVision(Vision):
 
     # -- what goes out -----------------------------------------------------------------------------------------------
 
-    def _take(self, image: Any, found: list, camera: Camera) -> Any:
-        """Takes a picture into line; the question about it, or None."""
+    def _take(self, image: Any, found: list[Found], own: list[Found], camera: Camera) -> Any:
+        """Takes a picture into line, with what may be in it and what is told of it; the question about it, or None."""
         stamp = image.header.stamp.sec, image.header.stamp.nanosec
         self._asked_by = camera
         self._asking.half = min(camera.sight.left, -camera.sight.right)
-        own = [one for one in found if one.confidence >= self._least]
         picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, camera))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
             return None

@@ -11,7 +11,7 @@ import math
 from typing import Any, Sequence
 
 from brain_regions.past import Pose, since
-from brain_regions.vision.decode import Found
+from brain_regions.vision.decode import ANY, Found
 from brain_runtime.contract import sights
 from brain_runtime.contract.optics import Mount
 
@@ -115,7 +115,7 @@ def together(before: Sequence[Found], new: Sequence[Found], then: Pose, now: Pos
 
 def _taken(moved: Found, left: list[Found]) -> Found | None:
     """The same object among others, the nearest, which is taken out of them; None: it is not there."""
-    near = [k for k in left if (k.color, k.shape) == (moved.color, moved.shape)
+    near = [k for k in left if k.color == moved.color and (k.shape == moved.shape or ANY in (k.shape, moved.shape))
             and abs(k.bearing - moved.bearing) < max(SAME, moved.width)]
     if not near:
         return None

@@ -17,6 +17,7 @@ from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import decode, levelling, network as network_file, weights as weight_file
+from brain_regions.vision.lessons import Lessons
 from brain_regions.vision.network import LAYERS, MICRO_STEP, sizes
 from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
@@ -85,10 +86,12 @@ class Vision(Trained, Lesionable, Framed):
             ParameterError, WeightsError: a parameter or the weight file does not fit.
         """
         self._looking: Any = None
+        self._taught = Lessons(self.storage is not None)    # hosts in lockstep keep nothing
         super().configure(parameters)
         self._complained: set[str] = set()
         self._watch, self._odometry, self._past = PictureWatch(), Odometry(), Past()
         self._camera_mount = CameraMount()
+        self._also: list[decode.Found] = []     # taught things in the picture
 
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
@@ -97,6 +100,7 @@ class Vision(Trained, Lesionable, Framed):
         if self.shards is not None:
             made = self._split(loaded.tensors, made, (path, loaded.digest))
         self._looking, self._threshold, self.weights_hash = made, threshold, loaded.digest
+        self._taught.use(loaded.tensors)
 
     def _split(self, tensors, whole, source):
         """The network spread over this region's processes, once that was found to answer what the whole one does."""
@@ -147,6 +151,7 @@ class Vision(Trained, Lesionable, Framed):
         left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
         new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent,
                                                          self._lesions)
+        self._also = self._taught.find(trains, new["u"].T, camera.mount.height) if steps else []
         new = dict(new)     # which is the old state where no micro-step fits
         self.count(spikes=spikes, synops=synops, multiplies=self._looking.multiplies if steps else 0,
                    updates=self._looking.neurons * steps)
@@ -210,11 +215,16 @@ class Vision(Trained, Lesionable, Framed):
     # -- output ----------------------------------------------------------------------------------------------------
 
     def _objects(self, answer: np.ndarray | None, camera: Camera) -> Any:
-        return self._told([one for one in self._decoded(answer, camera) if one.confidence >= self._least], camera)
+        return self._told(self._sure_of(answer, camera), camera)
 
-    def _decoded(self, answer: np.ndarray | None, camera: Camera) -> list[decode.Found]:
-        """Objects in what the network answered; None stands for a picture of nothing."""
-        return [] if answer is None else decode.decode(answer, camera.mount.height)
+    def _sure_of(self, answer: np.ndarray | None, camera: Camera) -> list[decode.Found]:
+        """Objects that are told; what is sure by its color alone is one of any shape."""
+        found = [one for one in self._decoded(answer, camera, self._least) if one.confidence >= self._least]
+        return found if answer is None else found + self._also
+
+    def _decoded(self, answer: np.ndarray | None, camera: Camera, something: float = math.inf) -> list[decode.Found]:
+        """Objects in what the network answered; None stands for a picture of nothing. See :func:`.decode.decode`."""
+        return [] if answer is None else decode.decode(answer, camera.mount.height, something)
 
     @property
     def _least(self) -> float:
@@ -227,9 +237,12 @@ class Vision(Trained, Lesionable, Framed):
         for seen in objects:
             # from the camera to base_link
             angle = seen.bearing + mount.yaw
+            if math.isnan(seen.distance):
+                found.append(self._object(seen, math.remainder(angle, 2 * math.pi), math.nan))
+                continue
             x, y = mount.x + seen.distance * math.cos(angle), mount.y + seen.distance * math.sin(angle)
             found.append(self._object(seen, math.atan2(y, x), math.hypot(x, y)))
-        found.sort(key=lambda o: o.distance)
+        found.sort(key=lambda o: o.distance if math.isfinite(o.distance) else math.inf)
         message = self.objects(source=self.name, azimuth_min=mount.yaw + sight.right,
                                azimuth_max=mount.yaw + sight.left, objects=found[:32])
         message.header.frame_id = self.parameters.base_frame

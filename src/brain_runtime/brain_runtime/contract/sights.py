@@ -6,19 +6,27 @@ import math
 from typing import Any, Iterable
 
 from brain_runtime import Gated
+from brain_runtime.contract import taught
 from brain_runtime.contract.constants import names
 from brain_runtime.interfaces import DetectedObject
 
 COLORS, SHAPES = names("DetectedObject", "COLOR_"), names("DetectedObject", "SHAPE_")
-_COLORS, _SHAPES = COLORS.keys() - {DetectedObject.COLOR_UNKNOWN}, SHAPES.keys() - {DetectedObject.SHAPE_UNKNOWN}
+_COLORS = COLORS.keys() - {DetectedObject.COLOR_UNKNOWN}
 AHEAD = 3.0             # degrees to either side that count as ahead
 BEARING = math.radians(5.0)     # rad; objects that moved less look the same
 DISTANCE = 0.1                  # m
 
 
 def thing(color: int, shape: int) -> str:
-    """``red ball`` of two constants of DetectedObject; ``?`` for numbers that there are not."""
+    """``red ball`` of two constants of DetectedObject, or what a taught thing is called; ``?`` for other numbers."""
+    if is_taught(shape):
+        return taught.name_of(shape)
     return f"{COLORS.get(color, '?')} {SHAPES.get(shape, '?')}".strip()
+
+
+def is_taught(shape: int) -> bool:
+    """Tells whether a shape is the number of a taught thing."""
+    return taught.FIRST <= shape < taught.FIRST + taught.MOST
 
 
 def kind(color: str, shape: str) -> tuple[int, int]:
@@ -36,8 +44,9 @@ def place(bearing: float, distance: float) -> str:
 
 
 def sound(seen: Any) -> bool:
-    """Checks that a DetectedObject holds numbers and classes that can be used."""
-    return (seen.color in _COLORS and seen.shape in _SHAPES
+    """Checks that a DetectedObject holds numbers and classes that can be used; its shape may be unknown."""
+    known = not seen.color if is_taught(seen.shape) else seen.color in _COLORS and seen.shape in SHAPES
+    return (known
             and all(map(math.isfinite, (seen.bearing, seen.distance, seen.confidence)))
             and 0.05 < seen.distance < 15 and 0 < seen.confidence <= 1.0001)
 

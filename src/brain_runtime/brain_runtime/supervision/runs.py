@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 from datetime import datetime
@@ -106,8 +105,3 @@ def _prune(runs: Path, kept: int) -> None:
 def _age(folder: Path) -> tuple[str, int]:
     day, second, *more = folder.name.split("-")
     return f"{day}-{second}", int(more[0]) if more else 1
-
-
-def state_home() -> Path:
-    """Returns the folder for what outlives a run: ``$XDG_STATE_HOME/brain`` or ``~/.local/state/brain``."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "brain"

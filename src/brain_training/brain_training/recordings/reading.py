@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_observe.pictures import is_gray
+from brain_runtime.contract.pictures import is_gray
 from brain_regions.picture_watch import MIRRORED, PictureWatch
 from brain_runtime.contract import odometry
 from brain_runtime.contract.images import SMALLEST, LensError

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_observe.pictures import unpacked
+from brain_runtime.contract.pictures import unpacked
 from brain_regions.vision.levelling import level_mount, sight
 from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, SLOTS, WIDTH
 from brain_runtime.contract import images
