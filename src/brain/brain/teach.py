@@ -73,7 +73,7 @@ def _list(known: dict[int, str], as_json: bool) -> None:
 
 
 def _known(name: str) -> str:
-    """What language takes a word for already; empty: it is new."""
+    """Names the kinds of word that language takes it for already; empty: it is new."""
     from brain_regions.language.all_words import lexicon
     from brain_regions.language.lexicon import Kind
     from brain_regions.language.tokens import fold, normalize, tokenize
@@ -84,15 +84,13 @@ def _known(name: str) -> str:
 
 def _learn(name: str, shown: list[Any], as_json: bool) -> None:
     """Teaches by level pictures."""
-    import numpy as np
-
     from brain_regions.vision import taught, weights
     from brain_regions.vision.network import Looking
     from brain_runtime.contract.taught import file, name_of, names
 
     looking = Looking(weights.load().tensors)
     if len(shown) > taught.MOST_PICTURES:
-        shown = [shown[k] for k in np.linspace(0, len(shown) - 1, taught.MOST_PICTURES).astype(int)]
+        shown = [shown[k * len(shown) // taught.MOST_PICTURES] for k in range(taught.MOST_PICTURES)]
     examples = [one for one in (taught.example(looking, picture) for picture in shown) if one is not None]
     if len(examples) < taught.FEWEST:
         fail(f"{name} is too small to tell in {len(shown) - len(examples)} of {len(shown)} pictures, and "

@@ -259,7 +259,7 @@ class Builder:
         self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), material)], _nameable(material) if r > 0.05 else -1)
 
     def mat(self) -> None:
-        """What lies flat: a mat, a sheet of paper, tape on the floor."""
+        """A flat thing: a mat, a sheet of paper, tape on the floor."""
         rng = self._rng
         half = (rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.4), rng.uniform(0.001, 0.004))
         if rng.random() < 0.5:

@@ -56,7 +56,7 @@ def _said(name: str) -> re.Pattern[str]:
 
 def meant(understood: Understanding, why: Why | None, word: str, stand_ins: list[StandIn]
           ) -> tuple[Understanding, Why | None, str]:
-    """What was understood of stand-ins, of the taught things themselves; as :func:`.decode.obeyed` gives it.
+    """Puts taught things for their stand-ins in what was understood, as :func:`.decode.obeyed` gives it.
 
     A taught thing can be looked for, and not avoided. It has no color, whatever was said of it.
     """

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Lessons:
-    """What a vision has been taught.
+    """Taught things of one vision.
 
     Args:
         kept: there may be a file; else nothing is taught.

@@ -165,7 +165,7 @@ def example(looking: Looking, picture: np.ndarray) -> Example | None:
 
 
 class Head(NamedTuple):
-    """What tells one thing.
+    """Discriminant of one thing.
 
     Attributes:
         number: of the thing.

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from household import THINGS, shot
 from PIL import Image
 
 from brain_regions.vision import Vision, taught, weights
 from brain_regions.vision.network import Looking
 from brain_runtime.contract.taught import FIRST, names
+from brain_tests.household import THINGS, shot
 from brain_tests.in_process import brain
 from brain_training.vision_data import usual
 
