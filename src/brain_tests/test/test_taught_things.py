@@ -16,6 +16,7 @@ from brain_tests.in_process import brain
 from brain_training.vision_data import usual
 
 NUMBERS = dict(zip(THINGS, range(FIRST, FIRST + len(THINGS))))
+NOTHING = np.zeros(0)
 LEAST = 14              # columns of a picture, from which on a thing is asked for
 
 
@@ -51,7 +52,7 @@ def test_they_are_found_in_other_places_among_other_things(looking, examples):
             for _ in range(taught.LOOKS):
                 seen = looking.look(one.picture, state, taught.STEPS)
                 state = seen.state
-            found = made.find(taught.rates(seen.trains), state["u"].T, one.height)
+            found = made.find(one.picture, taught.rates(seen.trains), state["u"].T, one.height)
             hits = [thing for thing in found if thing.shape + 1 == NUMBERS[name]
                     and abs(thing.bearing - one.bearing) < max(math.radians(5.0), thing.width / 2)]
             right[name] += bool(hits)
@@ -94,8 +95,8 @@ def test_the_command_teaches_and_a_vision_that_runs_learns_it(tmp_path, monkeypa
         one.configure({})
     end = time.monotonic() + 120.0
     while not region._taught._taught and time.monotonic() < end:
-        region._taught.find((), np.zeros(0), 0.35)
+        region._taught.find(NOTHING, (), NOTHING, 0.35)
         time.sleep(0.05)
-    assert region._taught._taught.heads and bare._taught.find((), np.zeros(0), 0.35) == []
+    assert region._taught._taught.heads and bare._taught.find(NOTHING, (), NOTHING, 0.35) == []
     assert teach().stdout.strip() == "mug" and "forgotten" in teach("mug", "--forget").stdout
     assert names() == {} and "was not taught" in teach("mug", "--forget").stderr

@@ -38,7 +38,8 @@ class Lessons:
         """Takes other weights."""
         self._tensors, self._pictures, self._known, self._taught = tensors, 0, (0, 0), None
 
-    def find(self, trains: Sequence[np.ndarray], answer: np.ndarray, height: float) -> list[Found]:
+    def find(self, picture: np.ndarray, trains: Sequence[np.ndarray], answer: np.ndarray, height: float
+             ) -> list[Found]:
         """Finds taught things in a picture; see :meth:`.taught.Taught.find`, but for the spikes of all layers."""
         if not self._kept:
             return []
@@ -46,7 +47,8 @@ class Lessons:
             self._look()
         self._pictures += 1
         made = self._taught
-        return [] if made is None or not made.heads else made.find(taught.rates(trains), answer, height)
+        return [] if made is None or not made.heads else made.find(
+            picture, taught.rates(trains), answer, height)
 
     def _look(self) -> None:
         try:

@@ -151,7 +151,7 @@ class Vision(Trained, Lesionable, Framed):
         left = 0.0 if first or whole > MOST_STEPS else dt + float(state["left"][0]) - whole * MICRO_STEP
         new, trains, spikes, synops = self._looking.look(picture, state, steps, self.parameters.silent,
                                                          self._lesions)
-        self._also = self._taught.find(trains, new["u"].T, camera.mount.height) if steps else []
+        self._also = self._taught.find(picture, trains, new["u"].T, camera.mount.height) if steps else []
         new = dict(new)     # which is the old state where no micro-step fits
         self.count(spikes=spikes, synops=synops, multiplies=self._looking.multiplies if steps else 0,
                    updates=self._looking.neurons * steps)

@@ -235,20 +235,21 @@ class Taught:
             self.left_out[number] = float((left > threshold).mean())
             self.heads.append(head._replace(threshold=threshold))
 
-    def find(self, seen: np.ndarray, answer: np.ndarray, height: float) -> list[Found]:
+    def find(self, picture: np.ndarray, seen: np.ndarray, answer: np.ndarray, height: float) -> list[Found]:
         """Things in a picture: without a color, and their numbers as shapes.
 
         Args:
+            picture: level, uint8 [HEIGHT, WIDTH, 3].
             seen: :func:`rates`.
             answer: of the readout [OUTPUTS, COLUMNS].
             height: of the camera above the floor (m).
         """
-        found, told = [], answer.reshape(SLOTS, ROWS, COLUMNS)[0]
-        for head in self.heads:
-            score, first, last = head.best(seen)
+        found, told, lit = [], answer.reshape(SLOTS, ROWS, COLUMNS)[0], np.flatnonzero(_lit(picture))
+        for head in self.heads if len(lit) >= SMALLEST else ():
+            score, first, last = head.best(seen[lit[0]:lit[-1] + 1])
             if score < head.threshold:
                 continue
-            here = slice(first, last + 1)
+            here = slice(lit[0] + first, lit[0] + last + 1)
             sure = 1.0 / (1.0 + np.exp(-np.clip(told[OBJECT, here][0], -50.0, 50.0)))
             away = math.nan
             if sure.max() > FLOOR:      # else vision sees no object there, and does not say how far it is
