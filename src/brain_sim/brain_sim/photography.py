@@ -37,12 +37,12 @@ class Camera:
     @classmethod
     def drawn(cls, rng: np.random.Generator) -> Camera:
         """Draws one."""
-        warm, green = rng.normal(0.0, 0.1), rng.normal(0.0, 0.04)
+        warm, green = rng.normal(0.0, 0.12), rng.normal(0.0, 0.04)
         return cls(
             exposure=float(rng.uniform(0.25, 0.65)), balance=tuple(float(v) for v in np.exp([warm, green, -warm])),
             gamma=float(rng.uniform(1.3, 2.6)), saturation=float(rng.uniform(0.6, 1.3)),
-            blur=float(rng.random() < 0.4) * float(rng.uniform(0.3, 0.9)),
-            motion=float(rng.random() < 0.2) * float(rng.uniform(1.0, 4.0)),
+            blur=float(rng.random() < 0.5) * float(rng.uniform(0.3, 1.2)),
+            motion=float(rng.random() < 0.25) * float(rng.uniform(1.0, 6.0)),
             noise=(float(rng.uniform(0.0, 0.03)), float(rng.uniform(0.0, 0.03))),
             jpeg=int(rng.integers(15, 95)) if rng.random() < 0.2 else 0,
             flare=float(rng.random() < 0.3) * float(rng.uniform(0.0, 0.15)))

@@ -51,7 +51,7 @@ class Solid:
         half: half its sizes (m).
         turn: about the vertical (rad).
         tilt: about its own y afterwards (rad).
-        thing: number of the labelled thing that it belongs to; below 0: of none.
+        thing: number of the labelled thing that it belongs to; -1: of none.
     """
 
     shape: int

@@ -25,8 +25,6 @@ _LOOKS = {
     "white": ((0.0, 1.0), (0.0, 0.08), (0.85, 1.0)), "black": ((0.0, 1.0), (0.0, 0.3), (0.02, 0.1)),
 }
 NEAREST, FARTHEST = 0.25, 6.0       # m from the camera at which things stand
-NAMEABLE = -2           # `thing` of clutter that a person may call a box or a cylinder of a color: nobody asks about it
-VIVID, BRIGHT = 0.35, 0.25          # saturation and value from which on clutter has a color to be called by
 _TRIES = 30
 
 
@@ -57,18 +55,9 @@ class Scenery:
 
 
 def color_of(number: int, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Share of red, green and blue light that a thing sends back whose color people call by this name."""
+    """A color that people call by its name, rgb in 0..1."""
     hue, saturation, value = (rng.uniform(*span) for span in _LOOKS[COLORS[number]])
-    return sent_back(hue % 1.0, saturation, value)
-
-
-def sent_back(hue: float, saturation: float, value: float) -> tuple[float, float, float]:
-    """Share of red, green and blue light (linear) that is sent back by what looks so in a picture.
-
-    Pictures are about the square root of light, and people name what they see there: half of the light looks bright.
-    """
-    red, green, blue = colorsys.hsv_to_rgb(hue, saturation, value)
-    return float(red * red), float(green * green), float(blue * blue)
+    return tuple(float(c) for c in colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
 
 
 class Builder:
@@ -79,11 +68,9 @@ class Builder:
         textures: how many there are.
         height: of the camera (m).
         view: how wide it sees (rad).
-        bare: there are no labelled things.
     """
 
-    def __init__(self, rng: np.random.Generator, textures: int, height: float, view: float, bare: bool = False
-                 ) -> None:
+    def __init__(self, rng: np.random.Generator, textures: int, height: float, view: float) -> None:
         self._rng, self._textures = rng, textures
         self._size = (rng.uniform(3.0, 12.0), rng.uniform(3.0, 12.0), rng.uniform(2.2, 4.0))
         w, d, _ = self._size
@@ -91,7 +78,7 @@ class Builder:
         # more often toward the middle of the room than at the wall beside it
         inward = math.atan2(-self._eye[1], -self._eye[0])
         self._yaw = float(inward + rng.normal(0.0, 1.0))
-        self._view, self._bare = view, bare
+        self._view = view
         self._solids: list[Solid] = []
         self._things: list[Thing] = []
         self._taken: list[tuple[float, float, float]] = [(float(self._eye[0]), float(self._eye[1]), 0.2)]
@@ -99,7 +86,7 @@ class Builder:
     def build(self) -> Scenery:
         """Places all there is."""
         rng = self._rng
-        for _ in range(int(rng.integers(1, 8)) if rng.random() < 0.85 and not self._bare else 0):
+        for _ in range(int(rng.integers(1, 8)) if rng.random() < 0.85 else 0):
             self._thing()
         for _ in range(int(rng.integers(0, 14))):
             _CLUTTER[rng.integers(len(_CLUTTER))](self)
@@ -111,9 +98,9 @@ class Builder:
     def _material(self, dull: float = 0.35, textured: float = 0.7) -> Material:
         """Of what is not labelled: mostly dull, at times as bright as a thing."""
         rng = self._rng
-        saturation = rng.uniform(0.0, dull) if rng.random() < 0.8 else rng.uniform(0.2, 1.0)
-        light = sent_back(rng.random(), saturation, rng.uniform(0.1, 1.0))
-        return Material(light, int(rng.integers(self._textures)) if rng.random() < textured else -1,
+        saturation = rng.uniform(0.0, dull) if rng.random() < 0.75 else rng.uniform(0.2, 1.0)
+        rgb = colorsys.hsv_to_rgb(rng.random(), saturation, rng.uniform(0.05, 1.0))
+        return Material(rgb, int(rng.integers(self._textures)) if rng.random() < textured else -1,
                         float(10 ** rng.uniform(-0.8, 0.5)), float(rng.random() < 0.3) * float(rng.uniform(0.1, 0.9)))
 
     def _faces(self) -> list[Material]:
@@ -126,7 +113,7 @@ class Builder:
         found = []
         for _ in range(int(rng.integers(0, 4))):
             at = (rng.uniform(-0.48, 0.48) * w, rng.uniform(-0.48, 0.48) * d, rng.uniform(0.5, 0.98) * h)
-            found.append(Lamp(at, tuple(self._white(0.12) * 10 ** rng.uniform(-0.3, 0.8) * (1 + 0.1 * (w * d) ** 0.5))))
+            found.append(Lamp(at, tuple(self._white(0.2) * 10 ** rng.uniform(-0.3, 0.8) * (1 + 0.1 * (w * d) ** 0.5))))
         return found
 
     def _ambient(self) -> tuple[float, float, float]:
@@ -177,7 +164,7 @@ class Builder:
         if rng.random() < 0.5:      # as large as the shipped rooms' things
             size = float(rng.uniform(0.12, 0.26))
         gloss = float(rng.random() < 0.5) * float(rng.uniform(0.1, 1.0))
-        worn = int(rng.integers(self._textures)) if rng.random() < 0.25 else -1
+        worn = int(rng.integers(self._textures)) if rng.random() < 0.15 else -1
         material = Material(color_of(color, rng), worn, float(rng.uniform(0.5, 2.0)) * size, gloss)
         turn, number = float(rng.uniform(-math.pi, math.pi)), len(self._things)
         if kind == 0:
@@ -207,7 +194,7 @@ class Builder:
 
     # -- clutter ---------------------------------------------------------------------------------------------------
 
-    def _stand(self, radius: float, parts: list[tuple], thing: int = -1) -> None:
+    def _stand(self, radius: float, parts: list[tuple]) -> None:
         """Places what is made of parts: shape, middle and half sizes in its own frame, material, tilt."""
         at = self._place(radius, 0.75)
         if at is None:
@@ -216,14 +203,13 @@ class Builder:
         c, s = math.cos(turn), math.sin(turn)
         for shape, (x, y, z), half, material, *tilt in parts:
             self._solids.append(Solid(shape, (at[0] + c * x - s * y, at[1] + s * x + c * y, z), half, material, turn,
-                                      *tilt or (0.0,), thing))
+                                      *tilt))
 
     def block(self) -> None:
         """A cupboard, a carton that is no thing, a wall: large or textured."""
         rng = self._rng
         half = tuple(float(v) for v in (rng.uniform(0.1, 0.8), rng.uniform(0.1, 0.4), rng.uniform(0.25, 1.0)))
-        material = self._material(0.5)
-        self._stand(math.hypot(*half[:2]), [(BOX, (0, 0, half[2]), half, material)], _nameable(material))
+        self._stand(math.hypot(*half[:2]), [(BOX, (0, 0, half[2]), half, self._material(0.5))])
 
     def table(self) -> None:
         """A table or a chair: a board on legs, with a back or without."""
@@ -240,7 +226,7 @@ class Builder:
         """Somebody who stands: shoes, legs, a body, arms and a head."""
         rng = self._rng
         trousers, shirt, shoes = (self._material(0.6, 0.4) for _ in range(3))
-        skin = Material(sent_back(rng.uniform(0.03, 0.09), rng.uniform(0.25, 0.6), rng.uniform(0.3, 0.95)))
+        skin = Material(colorsys.hsv_to_rgb(rng.uniform(0.03, 0.09), rng.uniform(0.25, 0.6), rng.uniform(0.3, 0.95)))
         gap, parts = rng.uniform(0.07, 0.2), []
         for side in (-1, 1):
             step = rng.uniform(-0.2, 0.2)
@@ -255,17 +241,8 @@ class Builder:
         """A leg, a pipe or a bin: thin or tall and dull."""
         rng = self._rng
         r = rng.uniform(0.01, 0.05) if rng.random() < 0.6 else rng.uniform(0.1, 0.3)
-        z, material = rng.uniform(0.3, 1.2), self._material(0.15, 0.6)
-        self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), material)], _nameable(material) if r > 0.05 else -1)
-
-    def mat(self) -> None:
-        """A flat thing: a mat, a sheet of paper, tape on the floor."""
-        rng = self._rng
-        half = (rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.4), rng.uniform(0.001, 0.004))
-        if rng.random() < 0.5:
-            half = (rng.uniform(0.2, 1.5), rng.uniform(0.015, 0.06), 0.001)
-        self._stand(0.05, [(BOX if rng.random() < 0.75 else CYLINDER, (0, 0, half[2]), tuple(map(float, half)),
-                            self._material(0.9, 0.3))])
+        z = rng.uniform(0.3, 1.2)
+        self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), self._material(0.15, 0.6))])
 
     def cable(self) -> None:
         """A cable or a hose on the floor."""
@@ -294,10 +271,5 @@ class Builder:
         self._stand(size, parts)
 
 
-def _nameable(material: Material) -> int:
-    _, saturation, value = colorsys.rgb_to_hsv(*np.sqrt(material.rgb))
-    return NAMEABLE if saturation > VIVID and value > BRIGHT else -1
-
-
 _CLUTTER = (Builder.block, Builder.block, Builder.table, Builder.table, Builder.person, Builder.post, Builder.cable,
-            Builder.mat, Builder.litter, Builder.litter)
+            Builder.litter, Builder.litter)

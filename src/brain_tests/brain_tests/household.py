@@ -2,6 +2,7 @@
 """Things of a household that vision has no name for, to teach it: drawn in sceneries, from all sides."""
 from __future__ import annotations
 
+import colorsys
 import math
 from typing import Callable, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from brain_sim.photography import Camera
 from brain_sim.raycast import BALL, BOX, CONE, CYLINDER, FACES, Material, Scene, Solid
-from brain_sim.scenery import NAMEABLE, Builder, Scenery, sent_back
+from brain_sim.scenery import Builder, Scenery
 from brain_training.vision_data import TEXTURES, Eye, photographed, rendered
 
 Parts = list[tuple[int, tuple[float, float, float], tuple[float, float, float], Material]]
@@ -17,7 +18,9 @@ Parts = list[tuple[int, tuple[float, float, float], tuple[float, float, float], 
 
 
 def _material(hue: float, saturation: float, value: float, gloss: float = 0.0) -> Material:
-    return Material(sent_back(hue, saturation, value), gloss=gloss)
+    # light that looks so in a picture, which is about the square root of it
+    red, green, blue = colorsys.hsv_to_rgb(hue, saturation, value)
+    return Material((red * red, green * green, blue * blue), gloss=gloss)
 
 
 def mug() -> Parts:
@@ -85,10 +88,10 @@ def shot(parts: Parts, rng: np.random.Generator, *, middle: bool, eye: Eye | Non
     solids = [solid for solid in room.solids if math.hypot(solid.at[0] - x, solid.at[1] - y) > 0.45 + max(solid.half)
               and not _between(solid, built, x, y, reach)]
     for shape, (a, b, z), half, material in parts:
-        solids.append(Solid(shape, (x + c * a - s * b, y + s * a + c * b, z), half, material, turn, 0.0, NAMEABLE))
+        solids.append(Solid(shape, (x + c * a - s * b, y + s * a + c * b, z), half, material, turn))
     scene = Scene(tuple(max(size, 2 * (abs(at) + 0.5)) for size, at in zip(room.size, (x, y, 0.0))), room.faces,
                   tuple(solids), room.lamps, room.ambient, room.posters)
-    light, what, _ = rendered(Scenery(scene, (), built.eye, built.yaw), eye)
+    light, what = rendered(Scenery(scene, (), built.eye, built.yaw), eye)
     columns = np.nonzero(eye.seen)[1][what >= FACES + len(solids) - len(parts)]
     picture = photographed(light, eye.seen, Camera.drawn(rng), rng)
     return Shot(picture, bearing, away, eye.mount.height, len(set(columns)))

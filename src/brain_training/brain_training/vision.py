@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
@@ -38,9 +38,8 @@ REPORT_ROOMS = (80, 200_000)        # and those that are reported on
 WAY = 60                            # pictures of a held-out way: 3 s of driving
 QUICK_ROOMS, QUICK_WAY = 4, 15
 MOUNTED = 50_000                    # added to the first seed, for rooms that cameras of all mountings see
-BARE = 20_000                       # and for sceneries of clutter alone
 PURPOSES = ("threshold", "report")
-FALSE = 0.1             # detections a scenery of clutter alone, from the threshold on
+FALSE = 0.1             # detections a scenery that may be false, from the threshold on
 MANY = 400                          # clips, from which on several processes take them: to start one takes seconds
 
 
@@ -98,7 +97,7 @@ class VisionTask(Task):
     counts = True
     sizes = tuple(SIZES)
     looks = False
-    full = Recipe(rooms=8_000, clips_per_room=8, scenes=70_000, epochs=9, by_rates=0.8, half=True)
+    full = Recipe(rooms=10_000, clips_per_room=9, scenes=25_000, epochs=9, half=True)
     tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1, batch=16)
 
     def __init__(self, which: str = "spiking", *, quick: bool = False, recipe: Recipe | None = None, size: str = BASE
@@ -232,9 +231,8 @@ class VisionTask(Task):
     def score(self, network: nn.Module, tell: Progress) -> dict[str, Any]:
         """Figures of :meth:`Tally.report`, at the threshold that was best in other rooms.
 
-        In the rooms as the simulator's own camera sees them, by cameras of all mountings (``mounted_``), in sceneries
-        (``scenes_``) and in those of clutter alone (``bare_``); the threshold is chosen on them together, and high
-        enough for :data:`FALSE`.
+        In the rooms as the simulator's own camera sees them, by cameras of all mountings (``mounted_``) and in
+        sceneries (``scenes_``); the threshold is chosen on the three together, and high enough for :data:`FALSE`.
         Of a training with recordings: in those
         that are held out, and what was found in the simulator beside it.
         """
@@ -250,13 +248,11 @@ class VisionTask(Task):
             return list(make_ways(QUICK_ROOMS if self.quick else 2 * rooms, length // 4, split="val", mounted=True,
                                   first_seed=first + MOUNTED))
 
-        def scenes(purpose: str, bare: bool = False) -> list[Way]:
+        def scenes(purpose: str) -> list[Way]:
             rooms, first = THRESHOLD_ROOMS if purpose == "threshold" else REPORT_ROOMS
-            return list(make_scenes(QUICK_ROOMS if self.quick else 15 * rooms, split="val", bare=bare,
-                                    first_seed=first + BARE * bare))
+            return list(make_scenes(QUICK_ROOMS if self.quick else 15 * rooms, split="val", first_seed=first))
 
-        found = self._examined(folded, {"": simulated, "mounted_": mounted, "scenes_": scenes,
-                                        "bare_": partial(scenes, bare=True)})
+        found = self._examined(folded, {"": simulated, "mounted_": mounted, "scenes_": scenes})
         if not hasattr(self.recipe, "ways"):
             return found
         recorded = self._examined(folded, {"": lambda purpose: self._recorded(purpose, tell)}, "recorded ")
@@ -281,10 +277,9 @@ class VisionTask(Task):
                 tallies[purpose][kind] = test_on(folded, self._ways[of + kind + purpose])
         chosen = tallies["threshold"]
         threshold = max(sum(chosen.values(), Tally()).best_threshold(),
-                        chosen["bare_"].quiet_threshold(FALSE) if "bare_" in chosen else 0.0)
+                        chosen["scenes_"].quiet_threshold(FALSE) if "scenes_" in chosen else 0.0)
         return {kind + key: value for kind, tally in tallies["report"].items()
-                for key, value in tally.report(threshold).items()
-                if not kind or key == "false_a_picture" or kind != "bare_" and key not in ("threshold", "by_kind")}
+                for key, value in tally.report(threshold).items() if not kind or key not in ("threshold", "by_kind")}
 
     def export(self, path: Path, network: nn.Module, training: dict[str, Any], figures: dict[str, Any]) -> None:
         """Writes the weight file of the folded network."""

@@ -39,8 +39,6 @@ NEAR_SHARE = 0.4        # of the training clips begin close to an object
 USUAL_SHARE = 0.35       # of the rooms' clips are the simulator's own camera's
 PHOTOGRAPHED = 0.6      # of the other rooms' clips are exposed, blurred and noisy as a camera's are
 TEXTURES = 192          # of sceneries
-MISTOLD = 0.2           # of sceneries are seen by a camera of which another pitch is told,
-MISTOLD_BY = math.radians(8.0)      # by so much (standard deviation)
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
@@ -100,8 +98,7 @@ def labels_of(ids: np.ndarray, things: Sequence[tuple[int, int, int, float, floa
     """Labels [SLOTS, COLUMNS] of a picture.
 
     Objects that a column shows clearly fill its slots from the nearest on. A slot that is left says that nothing is
-    there, unless the column shows the edge of an object, or a faint one, or what may be called one
-    (:data:`~brain_sim.scenery.NAMEABLE`): about that nothing is asked.
+    there, unless the column shows the edge of an object or a faint one: about that nothing is asked.
 
     Args:
         ids: number of what each pixel shows, int [HEIGHT, WIDTH].
@@ -112,7 +109,7 @@ def labels_of(ids: np.ndarray, things: Sequence[tuple[int, int, int, float, floa
     shape = np.zeros((SLOTS, COLUMNS), np.int8)
     bearing, distance, width = (np.zeros((SLOTS, COLUMNS), np.float32) for _ in range(3))
     ids = ids.reshape(HEIGHT, COLUMNS, WIDTH // COLUMNS)
-    filled, unsure = np.zeros(COLUMNS, int), (ids == scenery.NAMEABLE).any((0, 2))
+    filled, unsure = np.zeros(COLUMNS, int), np.zeros(COLUMNS, bool)
     for number, its_color, kind, angle, away, wide in sorted(things, key=lambda thing: thing[4]):
         count = (ids == number).sum(axis=(0, 2))
         clear = (count >= max(1, COLUMN_SHARE * count.max())) & (count.sum() >= CLEAR_PIXELS)
@@ -200,68 +197,47 @@ def _textures() -> raycast.Textures:
     return raycast.Textures(textures.make(TEXTURES, np.random.default_rng(0xF100)))
 
 
-def rendered(built: scenery.Scenery, eye: Eye, lower: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rendered(built: scenery.Scenery, eye: Eye) -> tuple[np.ndarray, np.ndarray]:
     """Renders a scenery.
 
-    Args:
-        built: the scenery.
-        eye: the camera.
-        lower: rad by which it looks lower than is told.
-
     Returns:
-        Light [HEIGHT, WIDTH, 3] of the level picture; the number of what each pixel that is seen shows, faces of the
-        room before solids; and the rotation [3, 3] from the room to what is told of the camera.
+        Light [HEIGHT, WIDTH, 3] of the level picture; and the number of what each pixel that is seen shows, faces of
+        the room before solids.
     """
-    c, s, k, r = math.cos(built.yaw), math.sin(built.yaw), math.cos(lower), math.sin(lower)
-    turn = np.array([[k, 0.0, -r], [0.0, 1.0, 0.0], [r, 0.0, k]]) @ [[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]
-    rays = (directions()[eye.seen] @ turn).astype(np.float32)
+    c, s = math.cos(built.yaw), math.sin(built.yaw)
+    rays = (directions()[eye.seen] @ np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])).astype(np.float32)
     met = raycast.cast(built.scene, built.eye, rays)
     light = np.zeros((HEIGHT, WIDTH, 3), np.float32)
     light[eye.seen] = raycast.lit(built.scene, built.eye, rays, met, _textures(), RESOLUTION)
-    return light, met.what, turn
+    return light, met.what
 
 
-def take_scenery(rng: np.random.Generator, eye: Eye | None = None, bare: bool = False, camera: Camera | None = None
+def take_scenery(rng: np.random.Generator, eye: Eye | None = None, camera: Camera | None = None
                  ) -> tuple[np.ndarray, Labels, list[SeenObject]]:
     """A level picture of a scenery, its labels and the things in it that have names; all is drawn.
 
-    A :class:`~brain_sim.camera.SeenObject` without color and shape tells what may be called a thing, and is not
-    labelled. ``bare``: there is nothing but clutter. ``camera``: its settings; where there is none they are drawn, too.
+    ``camera``: its settings; where there is none they are drawn, too.
     """
     eye = eye or Eye.drawn(rng)
-    lower = rng.normal(0.0, MISTOLD_BY) if rng.random() < MISTOLD else 0.0       # rad than is told does it look
     columns = np.flatnonzero(eye.seen.any(0))
     view = float(columns[-1] - columns[0] + 1) * RESOLUTION
-    built = scenery.Builder(rng, TEXTURES, eye.mount.height, view, bare).build()
-    light, what, turn = rendered(built, eye, lower)
+    built = scenery.Builder(rng, TEXTURES, eye.mount.height, view).build()
+    light, what = rendered(built, eye)
     numbers = np.array([-1] * raycast.FACES + [solid.thing for solid in built.scene.solids])
     ids = np.full((HEIGHT, WIDTH), -1)
     ids[eye.seen] = numbers[what]
     things, objects = [], []
     for number, thing in enumerate(built.things):
-        x, y, _ = turn @ (thing.x - built.eye[0], thing.y - built.eye[1], thing.radius - eye.mount.height)
-        away, angle = math.hypot(thing.x - built.eye[0], thing.y - built.eye[1]), math.atan2(y, x)
+        x, y = thing.x - built.eye[0], thing.y - built.eye[1]
+        away, angle = math.hypot(x, y), math.remainder(math.atan2(y, x) - built.yaw, 2 * math.pi)
         wide = object_width(thing.radius, away)
         things.append((number, thing.color, thing.kind, angle, away, wide))
         pixels = int((ids == number).sum())
         if pixels:
             objects.append(SeenObject(f"thing_{number}", scenery.COLORS[thing.color], scenery.KINDS[thing.kind], angle,
                                       away, angle, away, pixels, float(np.nonzero(ids == number)[1].mean()), wide))
-    objects += _nameable(built, what, eye)
     picture = photographed(light, eye.seen, camera or Camera.drawn(rng), rng)
     return picture, labels_of(ids, things, eye.mount.height), objects
-
-
-def _nameable(built: scenery.Scenery, what: np.ndarray, eye: Eye) -> list[SeenObject]:
-    """Clutter of a picture that a person may call a thing: places and widths, without color and shape."""
-    found, columns = [], np.nonzero(eye.seen)[1]
-    for number, solid in enumerate(built.scene.solids):
-        at = columns[what == raycast.FACES + number]
-        if solid.thing == scenery.NAMEABLE and len(at):
-            angle, away = (WIDTH / 2 - 0.5 - at.mean()) * RESOLUTION, math.hypot(*(solid.at[:2] - built.eye[:2]))
-            found.append(SeenObject(f"clutter_{number}", "", "", angle, away, angle, away, len(at), float(at.mean()),
-                                    float(np.ptp(at) + 1) * RESOLUTION))
-    return found
 
 
 class Room:
@@ -464,12 +440,12 @@ def make_ways(rooms: int, frames: int, *, split: str, first_seed: int, progress:
         yield Way(images, objects, poses, room.eye.mount.height)
 
 
-def make_scenes(number: int, *, split: str, first_seed: int, bare: bool = False) -> Iterator[Way]:
-    """Pictures of sceneries, each a way of one picture; ``bare`` ones have nothing to find."""
+def make_scenes(number: int, *, split: str, first_seed: int) -> Iterator[Way]:
+    """Pictures of sceneries, each a way of one picture."""
     for scene in range(number):
         rng = split_rng(split, first_seed + scene, "vision scene")
         eye = Eye.drawn(rng)
-        picture, _, objects = take_scenery(rng, eye, bare)
+        picture, _, objects = take_scenery(rng, eye)
         yield Way(picture[None], [objects], (), eye.mount.height)
 
 

@@ -2,8 +2,7 @@
 """Scores of vision: F1 over objects of 10 visible pixels or more, and the errors of where they are.
 
 A detection is right when an object of its color and shape, not matched by a surer one, is within 5 degrees of its
-bearing. Objects that show fewer than 10 pixels are not asked for, and finding one of them is neither right nor wrong;
-nor is what is found where clutter stands that a person might call so.
+bearing. Objects that show fewer than 10 pixels are not asked for, and finding one of them is neither right nor wrong.
 """
 from __future__ import annotations
 
@@ -54,7 +53,6 @@ class Tally:
     def add(self, found: list[Found], objects: list[SeenObject]) -> None:
         """Takes what was found in one picture (surest first) and what is in it."""
         self.pictures += 1
-        nameable = [o for o in objects if not o.color]
         objects = [o for o in objects if o.color in COLORS and o.shape in SHAPES]
         kinds = [COLORS.index(o.color) * len(SHAPES) + SHAPES.index(o.shape) for o in objects]
         self.asked += [k for k, o in zip(kinds, objects) if o.pixels >= CLEAR_PIXELS]
@@ -63,8 +61,7 @@ class Tally:
             kind = detection.color * len(SHAPES) + detection.shape
             near = [k for k in free if kinds[k] == kind and abs(objects[k].camera_bearing - detection.bearing) < WITHIN]
             if not near:
-                if not any(abs(o.camera_bearing - detection.bearing) < max(WITHIN, o.width / 2) for o in nameable):
-                    self.detections.append((detection.confidence, kind, False))
+                self.detections.append((detection.confidence, kind, False))
                 continue
             match = min(near, key=lambda k: abs(objects[k].camera_bearing - detection.bearing))
             free.remove(match)

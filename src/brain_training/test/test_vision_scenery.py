@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sceneries and cameras of all mountings: what labels say of them, what is black, and by how many they are taken."""
-import colorsys
 import math
 
 import numpy as np
 import pytest
 
-from brain_regions.vision.decode import Found
 from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, TOP, WIDTH, column_angles
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Mount
 from brain_sim.photography import Camera
-from brain_sim.raycast import BALL, BOX, Material, Scene, Solid
-from brain_sim.scenery import COLORS, NAMEABLE, Builder, Scenery, Thing, color_of, sent_back
+from brain_sim.raycast import BALL, Material, Scene, Solid
+from brain_sim.scenery import Builder, Scenery, Thing
 from brain_training.looks import PLAIN
-from brain_training.vision_data import NOTHING, UNSURE, Eye, Room, Studio, rendered, take_scenery, usual
-from brain_training.vision_score import Tally
+from brain_training.vision_data import NOTHING, Eye, Room, Studio, take_scenery, usual
 
-HUES = {"red": 0.0, "orange": 0.07, "yellow": 0.15, "green": 0.35, "blue": 0.62, "purple": 0.8}      # turns
 EYE = Eye.of(Lens(320.0, 640, 480, 320.0, 240.0), Mount(height=0.5))
 
 
@@ -31,7 +27,6 @@ def test_labels_of_a_scenery_say_where_a_thing_stands_in_heights_of_the_camera(m
     x, y, radius, yaw = 1.6, 0.9, 0.2, 0.3
     solid = Solid(BALL, (x, y, radius), (radius,) * 3, red, thing=0)
     scene = Scene((9.0, 9.0, 3.0), [gray] * 6, (solid,), (), (1.0, 1.0, 1.0))
-    monkeypatch.setattr("brain_training.vision_data.MISTOLD", 0.0)
     monkeypatch.setattr(Builder, "build", lambda self: Scenery(
         scene, (Thing(0, 0, x, y, radius),), np.array([0.0, 0.0, EYE.mount.height]), yaw))
     picture, labels, (ball,) = take_scenery(np.random.default_rng(4), EYE)
@@ -49,51 +44,6 @@ def test_labels_of_a_scenery_say_where_a_thing_stands_in_heights_of_the_camera(m
     redness = shown[:, 0] - shown[:, 2]
     middle = int(WIDTH / 2 - angle / RESOLUTION)
     assert redness[middle] > 40 + redness[middle - 20] and redness[middle] > 40 + redness[middle + 20]
-
-
-def red_box(thing):
-    """A scenery of a red box ahead, which is labelled or clutter."""
-    gray, red = Material((0.5, 0.5, 0.5)), Material(sent_back(0.0, 0.9, 0.9))
-    solid = Solid(BOX, (1.5, 0.0, 0.2), (0.2, 0.2, 0.2), red, thing=thing)
-    return Scenery(Scene((9.0, 9.0, 3.0), [gray] * 6, (solid,), (), (1.0, 1.0, 1.0)), (),
-                   np.array([0.0, 0.0, EYE.mount.height]), 0.0)
-
-
-def test_clutter_that_a_person_may_call_a_thing_is_not_asked_about_and_finding_it_is_not_false(monkeypatch):
-    for thing, asked_of in ((NAMEABLE, False), (-1, True)):
-        monkeypatch.setattr("brain_training.vision_data.MISTOLD", 0.0)
-        monkeypatch.setattr(Builder, "build", lambda self, thing=thing: red_box(thing))
-        _, labels, objects = take_scenery(np.random.default_rng(4), EYE)
-        ahead = np.abs(column_angles()) < 0.1
-        assert (labels.color[0, ahead] == (NOTHING if asked_of else UNSURE)).all()
-        tally = Tally()
-        tally.add([Found(0, 1, 0.9, 0.0, 1.3, 0.3)], objects)
-        assert tally.detections == ([(0.9, 1, False)] if asked_of else []) and not tally.asked
-
-
-def test_bare_sceneries_have_nothing_to_find_and_others_have():
-    rng = np.random.default_rng(1)
-    assert not any(Builder(rng, 9, 0.4, 1.5, bare=True).build().things for _ in range(20))
-    assert sum(len(Builder(rng, 9, 0.4, 1.5).build().things) for _ in range(20)) > 20
-
-
-def test_a_thing_looks_in_a_picture_as_its_color_is_called():
-    rng = np.random.default_rng(2)
-    for number, name in enumerate(COLORS):
-        for _ in range(20):
-            hue, saturation, value = colorsys.rgb_to_hsv(*np.sqrt(color_of(number, rng)))
-            if name in HUES:
-                assert min(abs(hue - HUES[name]), 1 - abs(hue - HUES[name])) < 0.11 and saturation > 0.29
-            else:
-                assert value > 0.84 if name == "white" else value < 0.11
-
-
-def test_a_camera_that_looks_lower_than_is_told_shows_all_higher():
-    rows = []
-    for lower in (0.0, math.radians(10.0)):
-        light = rendered(red_box(0), EYE, lower)[0]
-        rows.append(np.nonzero(light[..., 0] > 2 * light[..., 2] + 0.1)[0].mean())
-    assert rows[0] - rows[1] == pytest.approx(10.0 / math.degrees(RESOLUTION), abs=1.5)
 
 
 def test_cameras_that_are_drawn_are_those_that_robots_have():
