@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things of a household are taught by ten pictures each, and found in other places, by other cameras."""
+"""Things of a household are taught by ten pictures each, and found by the same camera in other places."""
 import json
 import math
 import time
@@ -20,11 +20,11 @@ NOTHING = np.zeros(0)
 LEAST = 14              # columns of a picture, from which on a thing is asked for
 
 
-def shots(name, number, seed, *, middle, eye=None):
-    """Pictures of a thing that show enough of it."""
+def shots(name, number, seed, *, middle):
+    """Pictures of a thing by the simulator's own camera that show enough of it."""
     found, rng = [], np.random.default_rng([seed, number, NUMBERS[name], middle])
     while len(found) < number:
-        one = shot(THINGS[name](), rng, middle=middle, eye=eye)
+        one = shot(THINGS[name](), rng, middle=middle, eye=usual()[0])
         found += [one] if one.columns >= LEAST else []
     return found
 
@@ -58,7 +58,7 @@ def test_they_are_found_in_other_places_among_other_things(looking, examples):
             right[name] += bool(hits)
             false += len(found) - len(hits)
     print(right, false, asked)
-    assert sum(right.values()) > 0.4 * asked * len(THINGS) and false < 0.2 * asked * len(THINGS)
+    assert sum(right.values()) > 0.7 * asked * len(THINGS) and false < 0.15 * asked * len(THINGS) ** 2     # by each head
 
 
 def test_a_thing_that_was_taught_by_another_name_is_known_again(looking, examples):
@@ -82,7 +82,7 @@ def test_the_command_teaches_and_a_vision_that_runs_learns_it(tmp_path, monkeypa
     assert "no pictures that can be read" in teach("mug", "--pictures", str(folder)).stderr
     (folder / "none.png").write_bytes(b"none")
     # level pictures of the usual camera, as one of 120 degrees would have them in their middle
-    for number, one in enumerate(shots("mug", 8, 2, middle=True, eye=usual()[0])):
+    for number, one in enumerate(shots("mug", 8, 2, middle=True)):
         Image.fromarray(one.picture).save(folder / f"{number}.png")
     told = teach("mug", "--pictures", str(folder), "--view", "120", "--json")
     assert told.returncode == 0, told

@@ -27,8 +27,9 @@ FEWEST, MOST_PICTURES = 5, 20       # pictures of a thing
 SMALLEST = 6                        # columns of the network (12 pixels of a level picture) that a thing covers
 LOOKS, STEPS = 4, 6                 # at a picture, and micro-steps of each
 TOGETHER = 3                        # columns between two parts of a thing at most
-HEARD = 3, 4, 5                     # layers whose rates tell
-SHRINK = 0.5                        # of the mean variance, added to all directions
+ROWS_OF, HEARD = (0, 1, 2), (3, 4, 5)   # layers of many rows, and of one, whose rates tell
+SHRINK = 0.5                        # of the mean variance of rates in units of their spread, added to all directions
+LEAST_SPREAD = 1e-3                 # of a rate: of neurons that hardly fire
 QUIET = 0.95                        # share of pictures of what else is seen in which a thing is not told
 APART = 0.5                         # of the score of pictures that were left out: from which on a thing is told
 WIDTHS = 0.5, 0.75, 1.0, 1.5, 2.0   # of its mean width, in which a thing is looked for
@@ -120,12 +121,18 @@ def _write(path: Path, known: Mapping[int, str], found: Mapping[int, Sequence[Ex
 
 
 def rates(trains: Sequence[np.ndarray]) -> np.ndarray:
-    """Mean rates of the neurons of :data:`HEARD`, of each column: float32 [COLUMNS, neurons].
+    """Rates of neurons, of each column: float32 [COLUMNS, rates].
+
+    Of layers of many rows the mean and the greatest of a channel, since a thing may be at any height in the picture.
 
     Args:
         trains: of all layers, bool [steps, rows, columns, channels]; see :class:`.network.Looked`.
     """
-    return np.concatenate([trains[k].mean(0, dtype=np.float32).reshape(COLUMNS, -1) for k in HEARD], 1)
+    found = [trains[k].mean(0, dtype=np.float32).reshape(COLUMNS, -1) for k in HEARD]
+    for k in ROWS_OF:
+        each = trains[k].mean(0, dtype=np.float32)
+        found += [each.mean(0), each.max(0)]
+    return np.concatenate(found, 1)
 
 
 def looked_at(looking: Looking, picture: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -219,8 +226,10 @@ class Taught:
         # what is beside a thing in its own pictures is not it, either
         beside = [seen[_beside(one)] for some in shown.values() for seen, one in some]
         every = np.concatenate([*others, *beside])
-        mean, spread = every.mean(0), np.cov(every, rowvar=False)
+        scale = every.std(0) + LEAST_SPREAD
+        spread = np.cov(every / scale, rowvar=False)
         spread[np.diag_indices_from(spread)] += SHRINK * np.trace(spread) / len(spread)
+        mean, spread = every.mean(0), spread * np.outer(scale, scale)
         for number, some in shown.items():
             its = np.stack([seen[one.first:one.last + 1].mean(0) for seen, one in some])
             width = float(np.mean([one.last - one.first + 1 for _, one in some]))
