@@ -58,7 +58,8 @@ def test_they_are_found_in_other_places_among_other_things(looking, examples):
             right[name] += bool(hits)
             false += len(found) - len(hits)
     print(right, false, asked)
-    assert sum(right.values()) > 0.7 * asked * len(THINGS) and false < 0.15 * asked * len(THINGS) ** 2     # by each head
+    # each of the heads looks at each of the pictures
+    assert sum(right.values()) > 0.7 * asked * len(THINGS) and false < 0.15 * asked * len(THINGS) ** 2
 
 
 def test_a_thing_that_was_taught_by_another_name_is_known_again(looking, examples):
