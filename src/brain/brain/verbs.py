@@ -28,6 +28,7 @@ VERBS = {
     "up": Verb("brain", RUN, "Run a brain until Ctrl-C, and start again what dies."),
     "run": Verb("brain", RUN, "Join one region to a brain that is running."),
     "say": Verb("brain", RUN, "Tell the brain what to do."),
+    "teach": Verb("brain", RUN, "Teach it to see a thing of your own, which sentences may name."),
     "stop": Verb("brain", RUN, "End a region, which stays ended."),
     "start": Verb("brain", RUN, "Begin a region again that was ended by order."),
     "estop": Verb("brain", RUN, "Stop the robot until `brain release`."),

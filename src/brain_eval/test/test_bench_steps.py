@@ -33,7 +33,7 @@ def test_every_network_is_clocked_and_what_it_computes_is_counted_apart(found):
         assert region["spikes"] > 0 and region["accumulates"] > region["spikes"]
     assert regions["vision"]["multiply_accumulates"] == 3996736     # docs/regions.md
     assert regions["motor"]["multiply_accumulates"] == 69504 and regions["language"]["multiply_accumulates"] > 0
-    assert regions["pfc"]["multiply_accumulates"] == 170 * 36       # 168 sheets' rows, frontier, causes; 36 places each
+    assert regions["pfc"]["multiply_accumulates"] == 184 * 36       # 182 sheets' rows, frontier, causes; 36 places each
     assert regions["vision"]["limit"] == 3.0 and regions["pfc"]["limit"] == 1.0
 
 

@@ -33,7 +33,7 @@ def episode():
 
 
 def remembering(bearing, distance, t=1.0, **more):
-    evidence = np.zeros((12, 36, 14), np.float32)
+    evidence = np.zeros((13, 36, 14), np.float32)
     evidence[RED_BALL] = CAP * polar.bump(bearing, distance)
     return Moment(t, evidence=evidence, **more)
 

@@ -371,7 +371,7 @@ def test_the_memory_and_the_choice_are_shown_as_pfc_has_them():
 @pytest.mark.parametrize("fields", [{"height": 3}, {"width": 35}, {"data": np.zeros(10, np.uint8)}])
 def test_a_sheet_of_another_shape_is_not_shown(fields):
     host, heard = looking("inside/memory", "inside/markers")
-    whole = {"height": 14, "width": 36, "encoding": "8UC12", "data": np.zeros(14 * 36 * 12, np.uint8)}
+    whole = {"height": 14, "width": 36, "encoding": "8UC13", "data": np.zeros(14 * 36 * 13, np.uint8)}
     host.publish("pfc/sheet", make("sensor_msgs/msg/Image", **{**whole, **fields}))
     host.advance(0.5)
     assert heard["inside/memory"] == [] and heard["inside/markers"]
@@ -383,7 +383,7 @@ def test_a_sheet_of_another_shape_is_not_shown(fields):
 def test_what_lies_to_the_left_is_drawn_on_the_left():
     from brain_regions.pfc import polar
 
-    evidence = np.zeros((12, 36, 14), np.float32)
+    evidence = np.zeros((13, 36, 14), np.float32)
     evidence[8] = polar.bump(math.pi / 2, 1.0)      # a blue cylinder
     image = ring.drawn(evidence, 0.5, [detected(3, 3, math.pi / 2, 1.0)], 200).astype(int)
     blue = (image[..., 2] > 150) & (image[..., 0] < 90)

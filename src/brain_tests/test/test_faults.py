@@ -266,7 +266,7 @@ def test_a_full_disk_keeps_the_last_snapshot_and_the_region(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = os.geteuid() == 0 and subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True).returncode == 0
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(folder)], capture_output=True).returncode == 0
     try:
         path = folder / "pfc.safetensors"
         snapshot.write(path, region, state)

@@ -26,4 +26,6 @@ class Source(NamedTuple):
     licence: str
 
 
-PICTURES: tuple[Source, ...] = ()
+# Ours, and no training shows it: things that a robot is taught are told from what it shows.
+PICTURES = (Source("brain_training.surroundings", "brain_regions/brain_regions/vision/weights/surroundings.png",
+                   "c8de793bff081f43d7e86e6deb8aa0d9ba6469448118f24382ca5a818c41a464", "Apache-2.0"),)
