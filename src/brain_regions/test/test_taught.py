@@ -11,7 +11,7 @@ from brain_regions.language.network import SpikingReader
 from brain_regions.language.reasons import Why
 from brain_regions.language.understanding import Verb
 from brain_regions.language.weights import SHIPPED, load
-from brain_regions.pfc import memory
+from brain_regions.pfc import PrefrontalCortex, memory
 from brain_regions.sensed import make
 from brain_regions.vision import taught
 from brain_regions.vision.network import HEIGHT, WIDTH
@@ -132,6 +132,17 @@ def test_the_taught_thing_that_the_goal_names_is_remembered_apart():
     assert state["trace"][memory.TAUGHT].max() > 0
     memory.about(state, FIRST + 1)
     assert not state["trace"][memory.TAUGHT].any()
+
+
+def test_of_the_taught_thing_that_is_sought_no_other_name_is_remembered():
+    def thing(**fields):
+        return make("DetectedObject", **{"bearing": 0.2, "distance": 1.0, "confidence": 0.9, "width": 0.3, **fields})
+
+    mug, cup, red, green = thing(shape=FIRST), thing(shape=FIRST + 1), thing(color=1, shape=3), thing(
+        color=2, shape=3, bearing=0.5)
+    usable = PrefrontalCortex._usable
+    assert usable([mug, red, green, cup], FIRST) == [mug, green] and usable([mug, red, green], 3) == [red, green]
+    assert usable([mug, red], FIRST + 1) == [red]       # another taught thing is sought
 
 
 def test_what_has_a_color_alone_is_evidence_for_all_its_shapes_and_no_answer_to_one_of_them():

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from brain_regions.pfc.control import S_APPROACHING, S_REACHED, S_WRONG
-from brain_runtime.contract.sights import fits, in_words
+from brain_runtime.contract.sights import fits, in_words, is_taught
 
 AHEAD, NEAR = 0.6, 1.2          # rad to either side, m: where that which it stands in front of is to be seen
 SPENT, RIGHT, WRONG, SAID = range(4)        # of state "in_front": s, pictures, pictures, and what it came to
@@ -39,8 +39,8 @@ def look(state: dict[str, np.ndarray], pictures: Sequence[Any], seen: Sequence[A
         for picture in pictures:
             ahead = [o for o in picture.objects if abs(o.bearing) < AHEAD and not o.distance > NEAR]
             fitting = [o for o in ahead if fits(o, color, shape)]
-            # what fits, but of a shape that is not known, says nothing
-            if ahead and (not fitting or any(o.shape or not shape for o in fitting)):
+            # what fits, but of a shape that is not known, says nothing; and what was taught may be too near to be known
+            if ahead and (any(o.shape or not shape for o in fitting) or not fitting and not is_taught(shape)):
                 front[RIGHT if fitting else WRONG] += 1
         front[SPENT] += dt
         if front[SPENT] < lasts:

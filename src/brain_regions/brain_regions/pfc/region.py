@@ -39,6 +39,7 @@ ROUND, LATE = "looking round once more before giving up", "vision is late, and n
 MAPS = ("place/view", "place/route")
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
 _LEFT = azimuth.SIN > 0.0
+SAME = math.radians(5.0)    # bearings of one thing, by its taught name and by another
 
 
 class PrefrontalCortex(Lesionable, Scanning):
@@ -260,15 +261,18 @@ class PrefrontalCortex(Lesionable, Scanning):
         free = lidar.free(self._points(inbox), float(state["owed"][memory.TURN]))
         for frame, then in sight.looks:
             ahead, left, turned = past.since(then, pose)
-            self._memory.see(state, [d for d in frame.objects if sound(d) and self._asked_for(d, state)], turned,
+            self._memory.see(state, self._usable(frame.objects, Told.of(state).kinds[1]), turned,
                              (float(frame.azimuth_min), float(frame.azimuth_max)), free, self.parameters.fade,
                              min(max(dt, 0.05), 0.2), self.parameters.integrate, (ahead, left))
         return sight
 
     @staticmethod
-    def _asked_for(seen, state) -> bool:
-        """Tells whether a class is remembered: of taught things that which the goal names alone."""
-        return not is_taught(seen.shape) or seen.shape == state["taught"][0]
+    def _usable(objects, shape) -> list[Any]:
+        """Objects that are remembered: of taught things that which the goal names alone, and no other name for it."""
+        seen = [d for d in objects if sound(d)]
+        sought = [d for d in seen if is_taught(d.shape) and d.shape == shape]
+        return sought + [d for d in seen if not is_taught(d.shape) and not any(
+            abs(azimuth.wrap(d.bearing - one.bearing)) < max(SAME, one.width / 2) for one in sought)]
 
     def _last_look(self, state, sight, nothing_left, dt):
         """Decides whether the search may end, and what is said of that."""
