@@ -16,6 +16,8 @@ from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secu
 KINDS = {".jpg", ".jpeg", ".png"}
 LOOK = 0.05             # s between two looks at what has come
 DEPTH = 4               # messages of a topic that may wait for one
+AGAIN = 0.5             # share of left-out pictures in which a thing has to be found again
+NEW = 0                 # number of a thing that is not kept yet
 
 
 def teach(name: Annotated[str, typer.Argument(help="One word for the thing, as mug. Default: list what was taught."
@@ -89,6 +91,8 @@ def _learn(name: str, shown: list[Any], as_json: bool) -> None:
     from brain_runtime.contract.taught import file, name_of, names
 
     looking = Looking(weights.load().tensors)
+    if len(shown) < taught.FEWEST:
+        fail(f"there are {len(shown)} pictures of {name}, and {taught.FEWEST} are needed", 2)
     if len(shown) > taught.MOST_PICTURES:
         shown = [shown[k * len(shown) // taught.MOST_PICTURES] for k in range(taught.MOST_PICTURES)]
     examples = [one for one in (taught.example(looking, picture) for picture in shown) if one is not None]
@@ -99,12 +103,11 @@ def _learn(name: str, shown: list[Any], as_json: bool) -> None:
     if (same := taught.taken_for(looking, examples, others)) is not None:
         fail(f"{name} looks like {name_of(same)}, which was taught; forget that one first, or teach a thing that looks "
              f"different", 1)
-    number = taught.keep(file(), name, examples)
-    found = taught.Taught(looking, taught.load(file())).left_out[number]
-    if found < 0.5:
-        taught.forget(file(), name)
+    found = taught.Taught(looking, {**others, NEW: examples}).left_out[NEW]
+    if found < AGAIN:
         fail(f"by the other pictures {name} is found again in {found:.0%} of them alone, so it is not taught; show it "
              f"nearer, and from fewer sides", 1)
+    taught.keep(file(), name, examples)
     if as_json:
         tell_json({"name": name, "pictures": len(examples), "left_out": found})
     else:

@@ -143,6 +143,9 @@ def test_of_the_taught_thing_that_is_sought_no_other_name_is_remembered():
     usable = PrefrontalCortex._usable
     assert usable([mug, red, green, cup], FIRST) == [mug, green] and usable([mug, red, green], 3) == [red, green]
     assert usable([mug, red], FIRST + 1) == [red]       # another taught thing is sought
+    behind = thing(color=2, shape=3, bearing=2.5)
+    for width in (float("inf"), float("nan"), -1.0):    # of anybody: it does not blind
+        assert usable([thing(shape=FIRST, width=width), behind], FIRST)[1:] == [behind]
 
 
 def test_what_has_a_color_alone_is_evidence_for_all_its_shapes_and_no_answer_to_one_of_them():

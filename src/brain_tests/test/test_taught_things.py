@@ -10,7 +10,7 @@ from PIL import Image
 
 from brain_regions.vision import Vision, taught, weights
 from brain_regions.vision.network import Looking
-from brain_runtime.contract.taught import FIRST, names
+from brain_runtime.contract.taught import FIRST, file, names
 from brain_tests.household import THINGS, shot
 from brain_tests.in_process import brain
 from brain_training.vision_data import usual
@@ -89,6 +89,15 @@ def test_the_command_teaches_and_a_vision_that_runs_learns_it(tmp_path, monkeypa
     assert told.returncode == 0, told
     assert "none.png is skipped" in told.stderr
     assert json.loads(told.stdout)["name"] == "mug" and names() == {FIRST: "mug"}
+    before = file().read_bytes()
+    few = tmp_path / "few"
+    few.mkdir()
+    Image.fromarray(one.picture).save(few / "one.png")
+    assert "1 pictures of mug, and 5 are needed" in teach("mug", "--pictures", str(few)).stderr
+    monkeypatch.setattr("brain.teach.AGAIN", 1.1)       # whatever it is shown, it is not found again often enough
+    told = teach("mug", "--pictures", str(folder), "--view", "120")
+    assert told.returncode == 1 and "so it is not taught" in told.stderr
+    assert file().read_bytes() == before        # what was taught before is not lost
 
     region, bare = Vision("vision"), Vision("vision")
     region.storage = tmp_path       # it keeps a state; the other one runs in lockstep

@@ -2,11 +2,10 @@
 r"""Memory of objects, held by spikes: one polar sheet of neurons for each class of object.
 
 A neuron stands for a class (4 colors x 3 shapes, and the taught thing that is looked for) at a place (see
-:mod:`.polar`); how much it fires says how much
-evidence for that there is. A detection excites the neurons round its place, so evidence adds up over looks; the
-neurons of all classes at one place share what they can hold, so that new looks outweigh old ones. What is seen without
-a shape excites those of its color alike, each by a third. What should be in
-view and is not fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How
+:mod:`.polar`); how much it fires says how much evidence for that there is. A detection excites the neurons round its
+place, so evidence adds up over looks; the neurons of all classes at one place share what they can hold, so that new
+looks outweigh old ones. What is seen without a shape excites those of its color alike, each by a third. What should be
+in view and is not fades. Evidence is held by each neuron exciting itself over a slow synapse s (after H. S. Seung: How
 the brain keeps the eyes still, PNAS 93, 1996: a loop of gain one is a graded memory):
 
     v[t] = v[t-1] + g s[t-1] - z[t-1],    z[t] = 1 if v[t] > 1 else 0,    s[t] = rho s[t-1] + (1 - rho) z[t]

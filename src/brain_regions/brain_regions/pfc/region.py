@@ -39,7 +39,7 @@ ROUND, LATE = "looking round once more before giving up", "vision is late, and n
 MAPS = ("place/view", "place/route")
 _ASIDE = 0.15 + 0.85 * (azimuth.COS < 0.8)      # what a turn on the spot shows beyond driving on
 _LEFT = azimuth.SIN > 0.0
-SAME = math.radians(5.0)    # bearings of one thing, by its taught name and by another
+SAME = math.radians(5.0), math.radians(40.0)    # bearings of one thing, by its taught name and by another: at most
 
 
 class PrefrontalCortex(Lesionable, Scanning):
@@ -272,7 +272,7 @@ class PrefrontalCortex(Lesionable, Scanning):
         seen = [d for d in objects if sound(d)]
         sought = [d for d in seen if is_taught(d.shape) and d.shape == shape]
         return sought + [d for d in seen if not is_taught(d.shape) and not any(
-            abs(azimuth.wrap(d.bearing - one.bearing)) < max(SAME, one.width / 2) for one in sought)]
+            abs(azimuth.wrap(d.bearing - one.bearing)) < min(max(SAME[0], one.width / 2), SAME[1]) for one in sought)]
 
     def _last_look(self, state, sight, nothing_left, dt):
         """Decides whether the search may end, and what is said of that."""

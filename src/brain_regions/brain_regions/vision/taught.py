@@ -67,7 +67,7 @@ def load(path: Path) -> dict[int, list[Example]]:
                         and columns.min() >= 0 and columns.max() < COLUMNS and (columns[:, 0] <= columns[:, 1]).all()):
                     raise ValueError("shapes")
                 found[number] = [Example(picture, int(a), int(b)) for picture, (a, b) in zip(pictures, columns)]
-    except (SafetensorError, OSError, ValueError, IndexError) as error:
+    except (SafetensorError, OSError, ValueError, IndexError, TypeError) as error:
         raise TaughtError(f"the file of taught things {path} is torn or of another release; take it away, and teach "
                           f"them again") from error
     return found
@@ -113,8 +113,12 @@ def _write(path: Path, known: Mapping[int, str], found: Mapping[int, Sequence[Ex
                                                                       known.items()}, ensure_ascii=False)})
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 # -- what a network makes of them --------------------------------------------------------------------------------------
