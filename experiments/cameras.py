@@ -16,7 +16,8 @@ import typer
 
 from brain_eval.bench.experiment import Experiment
 from brain_regions.vision import weights
-from brain_regions.vision.decode import decode
+from brain_regions.vision.decode import named
+from brain_regions.vision.fovea import Fovea
 from brain_regions.vision.levelling import sight
 from brain_regions.vision.network import RESOLUTION, Looking, Rates
 from brain_regions.vision.region import FIRST_STEPS
@@ -78,7 +79,8 @@ def drawn(count: int, seed: int) -> Iterator[Camera]:
                      ((160, 120), (320, 240))[int(rng.integers(2))])
 
 
-def tallied(camera: Camera, live: dict[str, Looking | Rates], rooms: int, pictures: int) -> dict[str, Tally]:
+def tallied(camera: Camera, live: dict[str, Looking | Rates], foveas: dict[str, Fovea], rooms: int, pictures: int
+            ) -> dict[str, Tally]:
     """Tallies what networks find through a camera, membranes carried; the first picture of a room is only looked at."""
     columns, rows = camera.size
     focal = columns / 2 / math.tan(camera.view / 2)
@@ -91,7 +93,8 @@ def tallied(camera: Camera, live: dict[str, Looking | Rates], rooms: int, pictur
         x, y, yaw = room.start
         states = {side: network.rest() for side, network in live.items() if isinstance(network, Looking)}
         for number in range(pictures + 1):
-            picture = level(seen.render(x, y, yaw + TURN * number, rng))
+            taken = seen.render(x, y, yaw + TURN * number, rng)
+            picture = level(taken)
             there = [dataclasses.replace(one, pixels=int(one.pixels / share)) for one in seen.ground_truth_objects()]
             for side, network in live.items():
                 if isinstance(network, Looking):
@@ -100,7 +103,8 @@ def tallied(camera: Camera, live: dict[str, Looking | Rates], rooms: int, pictur
                 else:
                     answer = network.answer(picture).T
                 if number:
-                    tallies[side].add(decode(answer, camera.mount.height), there)
+                    votes = foveas[side].votes(answer, taken, lens, camera.mount).found
+                    tallies[side].add(named(votes, camera.mount.height), there)
     return tallies
 
 
@@ -126,6 +130,7 @@ class Cameras(Experiment):
             "spiking": Looking(loaded["spiking"].tensors), "baseline": Rates(loaded["baseline"].tensors)}
         least = {"spiking": weights.threshold(weights.SHIPPED, loaded["spiking"]),
                  "baseline": weights.threshold(weights.ANN, loaded["baseline"])}
+        foveas = {"spiking": Fovea(), "baseline": Fovea(weights.FOVEA_ANN, ann=True)}
         found, scores = [], []
         for camera in (*cameras(), *drawn(random, seed)):
             self.status(camera.name)
@@ -133,7 +138,7 @@ class Cameras(Experiment):
                                    **{key: math.degrees(value) for key, value in (
                                        ("pitch", camera.mount.pitch), ("roll", camera.mount.roll),
                                        ("view", camera.view))}}
-            for side, tally in tallied(camera, live, rooms, pictures).items():
+            for side, tally in tallied(camera, live, foveas, rooms, pictures).items():
                 report = tally.report(least[side])
                 row["objects"] = report["objects"]
                 row[side] = {"f1": report["f1"], "precision": report["precision"], "recall": report["recall"],

@@ -15,6 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from brain_eval.bench.experiment import Experiment
+from brain_regions.vision.weights import FOVEA, FOVEA_ANN
 from brain_runtime.contract.declared import named
 from brain_runtime.graph import SIM_WORLD, graphs
 
@@ -35,14 +36,14 @@ LISTS = {"trained phrasings": "fresh sentences of the training's rules",
 
 
 def files() -> dict[str, dict[str, Path]]:
-    """Weight file of each trained region of the shipped graph, and that of its baseline without spikes."""
+    """Weight files of trained regions of the shipped graph, of vision's fovea, and of baselines without spikes."""
     found = {}
     for spec in graphs.load(graphs.DEFAULT, SIM_WORLD).regions:
         region = spec.load()
         if region.weights is not None:
             baseline = named(region.baselines["ann"], f"the baseline of {spec.name}")
             found[spec.name] = {"spiking": region.weights.path(), "baseline": baseline.weights.path()}
-    return found
+    return {**found, "fovea": {"spiking": FOVEA, "baseline": FOVEA_ANN}}
 
 
 def read(path: Path) -> dict[str, Any]:

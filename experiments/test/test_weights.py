@@ -16,8 +16,9 @@ def found():
 
 
 def test_every_trained_region_has_its_figures_and_those_of_its_baseline(found):
-    assert set(found) == {"vision", "language", "motor", "bytes"}
-    for region in ("vision", "language", "motor"):
+    trained = {"vision", "fovea", "language", "motor"}
+    assert set(found) == {*trained, "bytes"}
+    for region in trained:
         for side in weights.SIDES:
             told = found[region][side]
             assert told["training"]["split"] == "train" and told["held_out"] and len(told["sha256"]) == 16, region

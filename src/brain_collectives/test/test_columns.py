@@ -240,7 +240,7 @@ def test_other_weights_there_are_refused_and_named(shards, tmp_path):
 
 
 def test_other_layers_there_are_refused(shards):
-    other = [y._replace(padding=(0, 2), dilation=(1, 2)) if y.name == "near" else y for y in LAYERS]
+    other = LAYERS.of(y._replace(padding=(0, 2), dilation=(1, 2)) if y.name == "near" else y for y in LAYERS)
     with pytest.raises(weight_file.WeightsError, match="shard 1 .*other shapes"):
         split.SplitLooking(weight_file.load().tensors, shards(2), (weight_file.SHIPPED, "x"), other)
 

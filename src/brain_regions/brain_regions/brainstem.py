@@ -42,6 +42,8 @@ class BrainstemParameters(Base):
     """Limits of the base and of patience."""
 
     max_linear: float = parameter(0.5, "top speed ahead", unit="m/s", low=0.0, high=2.0)
+    crawl: float = parameter(0.15, "top speed while a region asks for care, as vision does where nobody tells how the "
+                                   "camera is mounted", unit="m/s", low=0.0, high=2.0)
     max_angular: float = parameter(1.5, "top turning speed", unit="rad/s", low=0.0, high=4.0)
     linear_acceleration: float = parameter(0.9, "how fast speed may grow", unit="m/s^2", low=0.05, high=5.0)
     angular_acceleration: float = parameter(3.5, "how fast turning may grow", unit="rad/s^2", low=0.1, high=20.0)
@@ -271,14 +273,21 @@ class Brainstem(Scanning):
             return REFUSED, "the command holds no sound numbers"
         return PASSED, ""
 
+    def _careful(self, inbox) -> str:
+        """Name of a region that asks for care; empty: none does."""
+        return next((r.message.name.rpartition("/")[2] for r in inbox.each(
+            "heartbeat", self.parameters.heartbeat_timeout) if r.message.careful), "")
+
     def _limit(self, inbox, wanted, previous, dt):
-        p = self.parameters
-        linear = min(max(wanted[0], -p.max_reverse, -self._lidar.slow), p.max_linear, self._lidar.slow)
-        most = min(p.max_lateral, self._lidar.slow)
+        p, careful = self.parameters, self._careful(inbox)
+        slow = min(self._lidar.slow, p.crawl) if careful else self._lidar.slow
+        linear = min(max(wanted[0], -p.max_reverse, -slow), p.max_linear, slow)
+        most = min(p.max_lateral, slow)
         sideways = min(max(wanted[1], -most), most)
         angular = min(max(wanted[2], -p.max_angular), p.max_angular)
         action = LIMITED if (linear, sideways, angular) != wanted else PASSED
-        reason = "" if not action else "speed limit" if most or not wanted[1] else "the base cannot move sideways"
+        reason = "" if not action else f"{careful} asks for care" if careful else (
+            "speed limit" if most or not wanted[1] else "the base cannot move sideways")
         if speed := math.hypot(linear, sideways):
             way = math.atan2(sideways, linear)
             free = self._free_path(inbox, way)

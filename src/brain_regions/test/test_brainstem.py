@@ -440,6 +440,18 @@ def test_speed_and_acceleration_are_limited():
     assert np.diff(speeds[speeds >= 0.0]).max() == pytest.approx(0.9 * 0.02, rel=0.01)
 
 
+def test_it_crawls_while_a_region_asks_for_care():
+    rig = Rig()
+    rig.beat = {"pfc": {"careful": True}}
+    for wanted in (0.4, -0.4):
+        rig.command = (wanted, 0.0)
+        rig.run(1)
+        assert abs(rig.last[0]) == pytest.approx(0.15)
+        assert (rig.why.action, rig.why.reason) == (LIMITED, "pfc asks for care")
+    rig.command, rig.beat = (0.4, 0.0), {}
+    assert rig.run(1).last[0] == pytest.approx(0.4)
+
+
 def test_reflex_stops_in_front_of_a_wall_but_lets_it_turn():
     rig = Rig().run(1)
     rig.command = (0.5, 1.0)

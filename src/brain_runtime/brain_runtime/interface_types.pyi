@@ -139,6 +139,7 @@ class Heartbeat(Message):
     epoch: int
     state: int
     critical: bool
+    careful: bool
     restarts: int
     step: int
     step_age: float
@@ -154,8 +155,8 @@ class Heartbeat(Message):
     reason: str
     def __init__(self, header: Header = ..., name: str = ..., hostname: str = ..., host: str = ...,
                  pid: int = ..., epoch: int = ..., state: int = ..., critical: bool = ...,
-                 restarts: int = ..., step: int = ..., step_age: float = ..., stepping: bool = ...,
-                 rate: float = ..., step_p50: float = ..., step_p99: float = ...,
+                 careful: bool = ..., restarts: int = ..., step: int = ..., step_age: float = ...,
+                 stepping: bool = ..., rate: float = ..., step_p50: float = ..., step_p99: float = ...,
                  spikes_per_second: float = ..., synops_per_second: float = ..., weights: str = ...,
                  inputs: list[str] = ..., input_ages: NDArray[np.float32] = ..., reason: str = ...) -> None: ...
 

@@ -53,33 +53,42 @@ def told(*messages):
 
 def test_frames_are_believed_else_the_profile_else_what_is_usual():
     silent = CameraParameters()
-    assert told().of(silent, CAMERA, BASE) == (USUAL, "")
-    assert told().of(LOW, CAMERA, BASE) == (LOW.mount, "")
+    assert told().of(silent, CAMERA, BASE)[::2] == (USUAL, True)
+    assert told().of(LOW, CAMERA, BASE) == (LOW.mount, "", False)
     urdf = (f'<robot name="r"><joint name="j" type="fixed"><parent link="{BASE}"/><child link="{CAMERA}"/>'
             f'<origin xyz="0.08 0 0.12" rpy="0 0.13 0"/></joint></robot>')
     for camera in (told(tf(0.08, 0.12, 0.13)), told(urdf), told(tf(0.08, 0.12, 0.13, "base_footprint"))):
         for parameters in (silent, LOW):
-            mount, doubt = camera.of(parameters, CAMERA, BASE)
-            assert not doubt
+            mount, doubt, guessed = camera.of(parameters, CAMERA, BASE)
+            assert not doubt and not guessed
             assert (mount.x, mount.height, mount.pitch) == pytest.approx((0.08, 0.12, 0.13))
-        assert camera.of(LOW, "another_camera", BASE) == (LOW.mount, "")
+        assert camera.of(LOW, "another_camera", BASE) == (LOW.mount, "", False)
+
+
+def test_what_nobody_tells_is_a_guess_until_frames_or_a_person_tell_it():
+    mount, doubt, guessed = told().of(CameraParameters(), CAMERA, BASE)
+    assert mount == USUAL and guessed and "crawls" in doubt and "camera_confirmed: true" in doubt
+    assert told().of(CameraParameters(camera_confirmed=True), CAMERA, BASE) == (USUAL, "", False)
+    assert not told().of(CameraParameters(camera_pitch=0.05), CAMERA, BASE).guessed
+    assert not told(tf(USUAL.x, USUAL.height, 0.0)).of(CameraParameters(), CAMERA, BASE).guessed
+    assert told(tf(0.1, 0.2, 0.0)).of(CameraParameters(), "another_camera", BASE).guessed
 
 
 def test_a_contradiction_is_told_with_both_values_and_rounding_is_none():
     camera = told(tf(0.15, 0.35, 0.0))
-    assert camera.of(CameraParameters(), CAMERA, BASE) == (USUAL, "")
+    assert camera.of(CameraParameters(), CAMERA, BASE) == (USUAL, "", False)
     for wrong, says in ((CameraParameters(camera_height=0.1), "camera_height is 0.35 and not 0.10"),
                         (CameraParameters(camera_pitch=0.2), "camera_pitch is 0.00 and not 0.20"),
                         (CameraParameters(camera_y=0.1), "camera_y is 0.00 and not 0.10")):
-        mount, doubt = camera.of(wrong, CAMERA, BASE)
+        mount, doubt, _ = camera.of(wrong, CAMERA, BASE)
         assert mount.height == pytest.approx(0.35) and mount.pitch == pytest.approx(0.0) and says in doubt
     # what is usual is no contradiction: no profile need say it
     assert told(tf(0.05, 0.2, 0.2)).of(CameraParameters(), CAMERA, BASE).doubt == ""
 
 
 def test_frames_that_cannot_be_cost_nothing_and_are_told():
-    mount, doubt = told(tf(0.1, -0.2, 0.0)).of(LOW, CAMERA, BASE)
+    mount, doubt, _ = told(tf(0.1, -0.2, 0.0)).of(LOW, CAMERA, BASE)
     assert mount == LOW.mount and "above the floor" in doubt
     for broken, says in ((tf(0.1, 93.0, 0.0), "millimetres"), ("<robot>", "no XML")):
-        mount, doubt = told(broken).of(LOW, CAMERA, BASE)
+        mount, doubt, _ = told(broken).of(LOW, CAMERA, BASE)
         assert mount == LOW.mount and says in doubt

@@ -64,24 +64,23 @@ class RayCamera:
         self.model = mujoco.MjModel.from_xml_string(xml)
         self.data = mujoco.MjData(self.model)
         mujoco.mj_forward(self.model, self.data)
-        if directions is not None:
-            height, width, _ = directions.shape
-        self.width, self.height, self.hfov, self.mount = width, height, hfov, mount
-        self.focal = width / 2 / np.tan(hfov / 2)
-        """Focal length in pixels, the same for rows and columns."""
+        self.hfov, self.mount = hfov, mount
         model = self.model
         self._groups = np.zeros(6, np.uint8)
         self._groups[GROUP_THING] = 1
         self._groups[GROUP_ROBOT] = 1 if chase else 0
         self._chase = chase
+        focal = width / 2 / np.tan(hfov / 2)
         if directions is None:
-            u = -(np.arange(width) + 0.5 - width / 2) / self.focal
-            v = -(np.arange(height) + 0.5 - height / 2) / self.focal
+            u = -(np.arange(width) + 0.5 - width / 2) / focal
+            v = -(np.arange(height) + 0.5 - height / 2) / focal
             left, up = np.meshgrid(u, v)
             (c, s), (k, r) = ((np.cos(angle), np.sin(angle)) for angle in (mount.pitch, mount.roll))
             left, up = k * left - r * up, r * left + k * up
             directions = np.stack([c + s * up, left, c * up - s], axis=-1)
-        self._rays = directions.reshape(-1, 3) / np.linalg.norm(directions.reshape(-1, 3), axis=1, keepdims=True)
+        self.aim(directions)
+        self.focal = self.width / 2 / np.tan(hfov / 2)
+        """Focal length in pixels, the same for rows and columns."""
 
         def numeric(name):
             k = model.numeric(name).id
@@ -113,10 +112,15 @@ class RayCamera:
             part = name.split("_")
             if part[0] == "object" and len(part) == 4 and part[2] in COLORS:
                 self._objects.append((g, name, part[2], part[3]))
-        n = width * height
+        self._pose: tuple[float, float, float] | None = None
+
+    def aim(self, directions: np.ndarray) -> None:
+        """Looks in other ``directions`` from now on; see the class."""
+        self.height, self.width, _ = directions.shape
+        n = self.width * self.height
+        self._rays = directions.reshape(-1, 3) / np.linalg.norm(directions.reshape(-1, 3), axis=1, keepdims=True)
         self._geomid, self._dist, self._normal = np.empty(n, np.int32), np.empty(n), np.empty((n, 3))
         self._ids: np.ndarray | None = None
-        self._pose: tuple[float, float, float] | None = None
 
     def render(self, x: float, y: float, yaw: float, rng: np.random.Generator | None = None) -> np.ndarray:
         """Picture uint8[height, width, 3] with base_link at (x, y) meters and heading `yaw` radians.

@@ -47,10 +47,18 @@ class Camera:
             jpeg=int(rng.integers(15, 95)) if rng.random() < 0.2 else 0,
             flare=float(rng.random() < 0.3) * float(rng.uniform(0.0, 0.15)))
 
-    def take(self, light: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A picture uint8 [rows, columns, 3] of light [rows, columns, 3], linear."""
+    def opened(self, light: np.ndarray) -> float:
+        """Factor of all light that exposes light [..., 3], linear, of a picture as its settings ask."""
+        seen = (light * np.array(self.balance, np.float32)).mean(-1)
+        return self.exposure ** self.gamma * 1.4 / max(float(np.quantile(seen, 0.6)), 1e-4)
+
+    def take(self, light: np.ndarray, rng: np.random.Generator, opened: float | None = None) -> np.ndarray:
+        """A picture uint8 [rows, columns, 3] of light [rows, columns, 3], linear.
+
+        ``opened``: of the picture that this is a part of, from :meth:`opened`; None: it is the whole.
+        """
         image = light * np.array(self.balance, np.float32)
-        image *= self.exposure ** self.gamma * 1.4 / max(float(np.quantile(image.mean(-1), 0.6)), 1e-4)
+        image *= self.opened(light) if opened is None else opened
         image += self.flare
         if self.blur:
             image = _smeared(_smeared(image, _bell(self.blur), 0), _bell(self.blur), 1)

@@ -238,12 +238,13 @@ def _cone(eye: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 _MEET = {BALL: _ball, BOX: _box, CYLINDER: _cylinder, CONE: _cone}
 
 
-def lit(scene: Scene, eye: np.ndarray, rays: np.ndarray, met: Met, textures: "Textures", spread: float) -> np.ndarray:
+def lit(scene: Scene, eye: np.ndarray, rays: np.ndarray, met: Met, textures: "Textures",
+        spread: float | np.ndarray) -> np.ndarray:
     """Light [n, 3] that comes back along rays, 0 and above: linear, before any camera.
 
     Args:
         textures: of the materials.
-        spread: rad between neighboring rays, over which a texture is averaged.
+        spread: rad between neighboring rays, over which a texture is averaged; of all or of each.
     """
     points = (eye + met.far[:, None] * rays).astype(np.float32)
     surface, gloss = _surfaces(scene, points, rays, met, textures, spread)
@@ -271,14 +272,14 @@ def lit(scene: Scene, eye: np.ndarray, rays: np.ndarray, met: Met, textures: "Te
     return surface * light + shine
 
 
-def _surfaces(scene: Scene, points: np.ndarray, rays: np.ndarray, met: Met, textures: "Textures", spread: float
-              ) -> tuple[np.ndarray, np.ndarray]:
+def _surfaces(scene: Scene, points: np.ndarray, rays: np.ndarray, met: Met, textures: "Textures",
+              spread: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Colors [n, 3] of surfaces, with their glow in it, and their gloss [n]."""
     colors, gloss = np.empty((len(points), 3), np.float32), np.zeros(len(points), np.float32)
-    order = np.argsort(met.what, kind="stable")
+    order, sizes = np.argsort(met.what, kind="stable"), met.far * spread
     ids, starts = np.unique(met.what[order], return_index=True)
     for what, rows in zip(ids, np.split(order, starts[1:])):
-        at, size = points[rows], met.far[rows] * spread
+        at, size = points[rows], sizes[rows]
         if what < FACES:
             material = scene.faces[what]
             flat = at[:, :2] if what in (FLOOR, CEILING) else at[:, 1:] if what in (EAST, WEST) else at[:, ::2]

@@ -25,6 +25,8 @@ _LOOKS = {
     "white": ((0.0, 1.0), (0.0, 0.08), (0.85, 1.0)), "black": ((0.0, 1.0), (0.0, 0.3), (0.02, 0.1)),
 }
 NEAREST, FARTHEST = 0.25, 6.0       # m from the camera at which things stand
+NAMEABLE = -2           # `thing` of clutter that a person may call a box or a cylinder of a color: nobody asks about it
+VIVID, BRIGHT = 0.35, 0.25          # saturation and value from which on clutter has a color to be called by
 _TRIES = 30
 
 
@@ -68,10 +70,15 @@ class Builder:
         textures: how many there are.
         height: of the camera (m).
         view: how wide it sees (rad).
+        pictured: colors are what a picture shows, which is about the square root of light, and people name what they
+            see there; clutter that may be called a thing is :data:`NAMEABLE`, and there are mats. Else they are shares
+            of light.
+        bare: there are no labelled things.
     """
 
-    def __init__(self, rng: np.random.Generator, textures: int, height: float, view: float) -> None:
-        self._rng, self._textures = rng, textures
+    def __init__(self, rng: np.random.Generator, textures: int, height: float, view: float, pictured: bool = False,
+                 bare: bool = False) -> None:
+        self._rng, self._textures, self._pictured, self._bare = rng, textures, pictured, bare
         self._size = (rng.uniform(3.0, 12.0), rng.uniform(3.0, 12.0), rng.uniform(2.2, 4.0))
         w, d, _ = self._size
         self._eye = np.array([rng.uniform(-0.5, 0.5) * (w - 0.8), rng.uniform(-0.5, 0.5) * (d - 0.8), height])
@@ -86,21 +93,26 @@ class Builder:
     def build(self) -> Scenery:
         """Places all there is."""
         rng = self._rng
-        for _ in range(int(rng.integers(1, 8)) if rng.random() < 0.85 else 0):
+        for _ in range(int(rng.integers(1, 8)) if rng.random() < 0.85 and not self._bare else 0):
             self._thing()
+        clutter = (*_CLUTTER, Builder.mat) if self._pictured else _CLUTTER
         for _ in range(int(rng.integers(0, 14))):
-            _CLUTTER[rng.integers(len(_CLUTTER))](self)
+            clutter[rng.integers(len(clutter))](self)
         return Scenery(Scene(self._size, self._faces(), tuple(self._solids), self._lamps(), self._ambient(),
                              self._posters()), tuple(self._things), self._eye, self._yaw)
 
     # -- light and walls -------------------------------------------------------------------------------------------
+
+    def _light(self, rgb: tuple[float, ...]) -> tuple[float, ...]:
+        """Share of red, green and blue light that is sent back by what has a color."""
+        return tuple(float(c) ** 2 for c in rgb) if self._pictured else rgb
 
     def _material(self, dull: float = 0.35, textured: float = 0.7) -> Material:
         """Of what is not labelled: mostly dull, at times as bright as a thing."""
         rng = self._rng
         saturation = rng.uniform(0.0, dull) if rng.random() < 0.75 else rng.uniform(0.2, 1.0)
         rgb = colorsys.hsv_to_rgb(rng.random(), saturation, rng.uniform(0.05, 1.0))
-        return Material(rgb, int(rng.integers(self._textures)) if rng.random() < textured else -1,
+        return Material(self._light(rgb), int(rng.integers(self._textures)) if rng.random() < textured else -1,
                         float(10 ** rng.uniform(-0.8, 0.5)), float(rng.random() < 0.3) * float(rng.uniform(0.1, 0.9)))
 
     def _faces(self) -> list[Material]:
@@ -165,7 +177,7 @@ class Builder:
             size = float(rng.uniform(0.12, 0.26))
         gloss = float(rng.random() < 0.5) * float(rng.uniform(0.1, 1.0))
         worn = int(rng.integers(self._textures)) if rng.random() < 0.15 else -1
-        material = Material(color_of(color, rng), worn, float(rng.uniform(0.5, 2.0)) * size, gloss)
+        material = Material(self._light(color_of(color, rng)), worn, float(rng.uniform(0.5, 2.0)) * size, gloss)
         turn, number = float(rng.uniform(-math.pi, math.pi)), len(self._things)
         if kind == 0:
             half = (size,) * 3
@@ -194,8 +206,11 @@ class Builder:
 
     # -- clutter ---------------------------------------------------------------------------------------------------
 
-    def _stand(self, radius: float, parts: list[tuple]) -> None:
-        """Places what is made of parts: shape, middle and half sizes in its own frame, material, tilt."""
+    def _stand(self, radius: float, parts: list[tuple], whole: bool = False) -> None:
+        """Places what is made of parts: shape, middle and half sizes in its own frame, material, tilt.
+
+        ``whole``: a person may call it a box or a cylinder, if it has a color.
+        """
         at = self._place(radius, 0.75)
         if at is None:
             return
@@ -203,13 +218,18 @@ class Builder:
         c, s = math.cos(turn), math.sin(turn)
         for shape, (x, y, z), half, material, *tilt in parts:
             self._solids.append(Solid(shape, (at[0] + c * x - s * y, at[1] + s * x + c * y, z), half, material, turn,
-                                      *tilt))
+                                      *tilt or (0.0,), NAMEABLE if whole and self._vivid(material) else -1))
+
+    def _vivid(self, material: Material) -> bool:
+        """Tells whether a person would call it by its color."""
+        _, saturation, value = colorsys.rgb_to_hsv(*np.sqrt(material.rgb))
+        return self._pictured and saturation > VIVID and value > BRIGHT
 
     def block(self) -> None:
         """A cupboard, a carton that is no thing, a wall: large or textured."""
         rng = self._rng
         half = tuple(float(v) for v in (rng.uniform(0.1, 0.8), rng.uniform(0.1, 0.4), rng.uniform(0.25, 1.0)))
-        self._stand(math.hypot(*half[:2]), [(BOX, (0, 0, half[2]), half, self._material(0.5))])
+        self._stand(math.hypot(*half[:2]), [(BOX, (0, 0, half[2]), half, self._material(0.5))], True)
 
     def table(self) -> None:
         """A table or a chair: a board on legs, with a back or without."""
@@ -226,7 +246,8 @@ class Builder:
         """Somebody who stands: shoes, legs, a body, arms and a head."""
         rng = self._rng
         trousers, shirt, shoes = (self._material(0.6, 0.4) for _ in range(3))
-        skin = Material(colorsys.hsv_to_rgb(rng.uniform(0.03, 0.09), rng.uniform(0.25, 0.6), rng.uniform(0.3, 0.95)))
+        skin = Material(self._light(colorsys.hsv_to_rgb(rng.uniform(0.03, 0.09), rng.uniform(0.25, 0.6),
+                                                        rng.uniform(0.3, 0.95))))
         gap, parts = rng.uniform(0.07, 0.2), []
         for side in (-1, 1):
             step = rng.uniform(-0.2, 0.2)
@@ -242,7 +263,16 @@ class Builder:
         rng = self._rng
         r = rng.uniform(0.01, 0.05) if rng.random() < 0.6 else rng.uniform(0.1, 0.3)
         z = rng.uniform(0.3, 1.2)
-        self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), self._material(0.15, 0.6))])
+        self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), self._material(0.15, 0.6))], r > 0.05)
+
+    def mat(self) -> None:
+        """What lies flat: a mat, a sheet of paper, tape on the floor."""
+        rng = self._rng
+        half = (rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.4), rng.uniform(0.001, 0.004))
+        if rng.random() < 0.5:
+            half = (rng.uniform(0.2, 1.5), rng.uniform(0.015, 0.06), 0.001)
+        self._stand(0.05, [(BOX if rng.random() < 0.75 else CYLINDER, (0, 0, half[2]), tuple(map(float, half)),
+                            self._material(0.9, 0.3))])
 
     def cable(self) -> None:
         """A cable or a hose on the floor."""

@@ -8,10 +8,11 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
+from brain_regions.vision.network import HEIGHT, WIDTH, directions
 from brain_sim.photography import Camera
 from brain_sim.raycast import BALL, BOX, CONE, CYLINDER, FACES, Material, Scene, Solid
 from brain_sim.scenery import Builder, Scenery
-from brain_training.vision_data import TEXTURES, Eye, photographed, rendered
+from brain_training.vision_data import TEXTURES, Eye, filled, masked, rendered
 
 Parts = list[tuple[int, tuple[float, float, float], tuple[float, float, float], Material]]
 """Shape, middle and half sizes (m) in the thing's own frame, and material."""
@@ -91,9 +92,10 @@ def shot(parts: Parts, rng: np.random.Generator, *, middle: bool, eye: Eye | Non
         solids.append(Solid(shape, (x + c * a - s * b, y + s * a + c * b, z), half, material, turn))
     scene = Scene(tuple(max(size, 2 * (abs(at) + 0.5)) for size, at in zip(room.size, (x, y, 0.0))), room.faces,
                   tuple(solids), room.lamps, room.ambient, room.posters)
-    light, what = rendered(Scenery(scene, (), built.eye, built.yaw), eye)
+    light = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+    light[eye.seen], what = rendered(Scenery(scene, (), built.eye, built.yaw), directions()[eye.seen])
     columns = np.nonzero(eye.seen)[1][what >= FACES + len(solids) - len(parts)]
-    picture = photographed(light, eye.seen, Camera.drawn(rng), rng)
+    picture = masked(Camera.drawn(rng).take(filled(light, eye.seen), rng), eye.seen)
     return Shot(picture, bearing, away, eye.mount.height, len(set(columns)))
 
 

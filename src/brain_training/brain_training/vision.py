@@ -17,7 +17,7 @@ from brain_regions.membranes import decay
 from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
 from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, MICRO_STEP, OBJECT, READOUT,
-                                          ROWS, SHAPE, SLOTS, Looking, column_angles, widened)
+                                          ROWS, SHAPE, Looking, column_angles, widened)
 from brain_training.definitions.vision import AnnBaseline, SpikingVision, carried, prepare, save
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
@@ -61,7 +61,7 @@ def loss(answer: Tensor, target: Tensor, whole: Whole = ALONE) -> Tensor:
     What an object is and where it is are asked only of the columns that show one; these are counted over the whole
     batch.
     """
-    answer = answer.unflatten(1, (SLOTS, ROWS)).flatten(0, 1)
+    answer = answer.unflatten(1, (-1, ROWS)).flatten(0, 1)
     color, shape, aside, distance, width, weight = target.flatten(0, 1).unbind(1)
     seen = (color >= 0).float()
     found = F.binary_cross_entropy_with_logits(answer[:, OBJECT].squeeze(1), seen, weight, reduction="sum")
@@ -181,7 +181,7 @@ class VisionTask(Task):
     def sample(self, seed: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Pictures uint8 [frames, HEIGHT, WIDTH, 3] with their brightness, and targets [frames, SLOTS, 6, COLUMNS]."""
         epoch, place = divmod(index, self._clips)
-        clips = self._at(seed).take(int(_order(seed, epoch, self._clips)[place]))
+        clips = self._at(seed).take(int(order_of(seed, epoch, self._clips)[place]))
         images, target = clips.images, targets(clips.labels)
         rng = stream("vision sample", seed, index)
         if rng.random() < 0.5:
@@ -215,8 +215,7 @@ class VisionTask(Task):
         with half:
             if not self.spiking:
                 return Lost(loss(network(pictures.flatten(0, 1)).float(), target.flatten(0, 1), self.whole))
-            steps = STEPS if rng.random() < AMID else int(rng.integers(STEPS + 1, MOST + 1))
-            state, values = began(network, len(pictures), steps), []
+            (state, steps), values = self._begin(network, len(pictures), rng), []
             for frame in range(pictures.shape[1]):
                 image = pictures[:, frame].contiguous(memory_format=torch.channels_last)
                 state, _ = network(image, state, STEPS if frame else steps)
@@ -225,6 +224,11 @@ class VisionTask(Task):
                 values.append(loss(state["u"].float() / part, target[:, frame], self.whole))
                 state = carried(state)
             return Lost(torch.stack(values).mean())
+
+    def _begin(self, network: SpikingVision, batch: int, rng: np.random.Generator) -> tuple[dict[str, Tensor], int]:
+        """State before the first picture of clips, and for how many micro-steps it is looked at."""
+        steps = STEPS if rng.random() < AMID else int(rng.integers(STEPS + 1, MOST + 1))
+        return began(network, batch, steps), steps
 
     # -- what it comes to ------------------------------------------------------------------------------------------
 
@@ -292,7 +296,7 @@ def _cycle(at: float) -> float:
 
 
 @lru_cache(maxsize=2)
-def _order(seed: int, epoch: int, clips: int) -> np.ndarray:
+def order_of(seed: int, epoch: int, clips: int) -> np.ndarray:
     """Numbers of all clips, in the order of one epoch."""
     return stream("vision epoch", seed, epoch).permutation(clips)
 

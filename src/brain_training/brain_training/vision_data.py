@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_regions.vision.network import COLUMNS, HEIGHT, RESOLUTION, SLOTS, WIDTH, directions
+from brain_regions.vision.network import COLUMNS, HEIGHT, LAYERS, RESOLUTION, SLOTS, WIDTH, directions
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Levelled, Mount, seen
 from brain_sim import raycast, robot, scenery, textures
@@ -88,10 +88,14 @@ def object_width(radius: float, distance: float) -> float:
 
 def label_columns(camera: RayCamera, radii: dict[str, float]) -> Labels:
     """Labels [SLOTS, COLUMNS] of the level picture that ``camera`` rendered last; ``radii`` in m by name."""
-    return labels_of(camera.geom_ids, [
-        (camera.model.geom(seen.name).id, scenery.COLORS.index(seen.color), SHAPES.index(seen.shape),
-         seen.camera_bearing, seen.camera_distance, object_width(radii[seen.name], seen.camera_distance))
-        for seen in camera.ground_truth_objects()], camera.mount.height)
+    return labels_of(camera.geom_ids, things_of(camera, radii), camera.mount.height)
+
+
+def things_of(camera: RayCamera, radii: dict[str, float]) -> list[tuple[int, int, int, float, float, float]]:
+    """Number, color, kind, bearing (rad), distance (m) and width (rad) of what ``camera`` rendered last."""
+    return [(camera.model.geom(seen.name).id, scenery.COLORS.index(seen.color), SHAPES.index(seen.shape),
+             seen.camera_bearing, seen.camera_distance, object_width(radii[seen.name], seen.camera_distance))
+            for seen in camera.ground_truth_objects()]
 
 
 def labels_of(ids: np.ndarray, things: Sequence[tuple[int, int, int, float, float, float]], height: float) -> Labels:
@@ -185,11 +189,15 @@ def masked(picture: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return picture
 
 
-def photographed(picture: np.ndarray, seen: np.ndarray, camera: Camera, rng: np.random.Generator) -> np.ndarray:
-    """Takes a picture of light [HEIGHT, WIDTH, 3]; what is not seen is as the rest in the mean, where lenses blur."""
-    light = picture.astype(np.float32, copy=True)
+def filled(light: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Light [HEIGHT, WIDTH, 3] in which what is not seen is as the rest in the mean: lenses blur. Changed in place."""
     light[~seen] = light[seen].mean(0)
-    return masked(camera.take(light, rng), seen)
+    return light
+
+
+def linear(picture: np.ndarray) -> np.ndarray:
+    """Light, linear, that a room's picture stands for."""
+    return (picture.astype(np.float32) / 255.0) ** 2
 
 
 @lru_cache(maxsize=1)
@@ -197,35 +205,64 @@ def _textures() -> raycast.Textures:
     return raycast.Textures(textures.make(TEXTURES, np.random.default_rng(0xF100)))
 
 
-def rendered(built: scenery.Scenery, eye: Eye) -> tuple[np.ndarray, np.ndarray]:
+def rendered(built: scenery.Scenery, rays: np.ndarray, spread: float | np.ndarray = RESOLUTION
+             ) -> tuple[np.ndarray, np.ndarray]:
     """Renders a scenery.
 
+    Args:
+        built: the scenery.
+        rays: unit vectors [n, 3] in which it is looked, as :func:`~brain_regions.vision.network.directions`.
+        spread: rad between neighboring ones, of all or [n].
+
     Returns:
-        Light [HEIGHT, WIDTH, 3] of the level picture; and the number of what each pixel that is seen shows, faces of
-        the room before solids.
+        Light [n, 3], linear; and the number of what each ray meets, faces of the room before solids.
     """
     c, s = math.cos(built.yaw), math.sin(built.yaw)
-    rays = (directions()[eye.seen] @ np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])).astype(np.float32)
-    met = raycast.cast(built.scene, built.eye, rays)
-    light = np.zeros((HEIGHT, WIDTH, 3), np.float32)
-    light[eye.seen] = raycast.lit(built.scene, built.eye, rays, met, _textures(), RESOLUTION)
-    return light, met.what
+    turned = (rays @ np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])).astype(np.float32)
+    met = raycast.cast(built.scene, built.eye, turned)
+    return raycast.lit(built.scene, built.eye, turned, met, _textures(), spread), met.what
 
 
-def take_scenery(rng: np.random.Generator, eye: Eye | None = None, camera: Camera | None = None
-                 ) -> tuple[np.ndarray, Labels, list[SeenObject]]:
-    """A level picture of a scenery, its labels and the things in it that have names; all is drawn.
+class Shot(NamedTuple):
+    """A level picture that was taken, and what can be looked at again from the same place.
+
+    Attributes:
+        picture: uint8 [HEIGHT, WIDTH, 3].
+        ids: number of the thing that each of its pixels shows, int [HEIGHT, WIDTH]; below 0: none.
+        things: number, color, kind, bearing (rad), distance (m) and width (rad) of each.
+        objects: those that it shows.
+        again: renders rays, unit vectors [n, 3] as :func:`~brain_regions.vision.network.directions`, each spread over
+            so many rad ([n]): light [n, 3], linear, and numbers [n].
+        camera: settings; None: the picture is light itself.
+        opened: factor of light that the picture was exposed with.
+    """
+
+    picture: np.ndarray
+    ids: np.ndarray
+    things: Sequence[tuple[int, int, int, float, float, float]]
+    objects: list[SeenObject]
+    again: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    camera: Camera | None
+    opened: float
+
+
+def shoot_scenery(rng: np.random.Generator, eye: Eye, camera: Camera | None = None, pictured: bool = False,
+                  bare: bool = False) -> Shot:
+    """Takes a level picture of a scenery, which is drawn; see :class:`~brain_sim.scenery.Builder`.
 
     ``camera``: its settings; where there is none they are drawn, too.
     """
-    eye = eye or Eye.drawn(rng)
     columns = np.flatnonzero(eye.seen.any(0))
     view = float(columns[-1] - columns[0] + 1) * RESOLUTION
-    built = scenery.Builder(rng, TEXTURES, eye.mount.height, view).build()
-    light, what = rendered(built, eye)
+    built = scenery.Builder(rng, TEXTURES, eye.mount.height, view, pictured, bare).build()
     numbers = np.array([-1] * raycast.FACES + [solid.thing for solid in built.scene.solids])
-    ids = np.full((HEIGHT, WIDTH), -1)
-    ids[eye.seen] = numbers[what]
+
+    def again(rays: np.ndarray, spread: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        light, what = rendered(built, rays, spread)
+        return light, numbers[what]
+
+    light, ids = np.zeros((HEIGHT, WIDTH, 3), np.float32), np.full((HEIGHT, WIDTH), -1)
+    light[eye.seen], ids[eye.seen] = again(directions()[eye.seen], RESOLUTION)
     things, objects = [], []
     for number, thing in enumerate(built.things):
         x, y = thing.x - built.eye[0], thing.y - built.eye[1]
@@ -236,8 +273,20 @@ def take_scenery(rng: np.random.Generator, eye: Eye | None = None, camera: Camer
         if pixels:
             objects.append(SeenObject(f"thing_{number}", scenery.COLORS[thing.color], scenery.KINDS[thing.kind], angle,
                                       away, angle, away, pixels, float(np.nonzero(ids == number)[1].mean()), wide))
-    picture = photographed(light, eye.seen, camera or Camera.drawn(rng), rng)
-    return picture, labels_of(ids, things, eye.mount.height), objects
+    camera = camera or Camera.drawn(rng)
+    light = filled(light, eye.seen)
+    return Shot(masked(camera.take(light, rng), eye.seen), ids, things, objects, again, camera, camera.opened(light))
+
+
+def take_scenery(rng: np.random.Generator, eye: Eye | None = None, camera: Camera | None = None
+                 ) -> tuple[np.ndarray, Labels, list[SeenObject]]:
+    """A level picture of a scenery, its labels and the things in it that have names; all is drawn.
+
+    ``camera``: its settings; where there is none they are drawn, too.
+    """
+    eye = eye or Eye.drawn(rng)
+    shot = shoot_scenery(rng, eye, camera)
+    return shot.picture, labels_of(shot.ids, shot.things, eye.mount.height), shot.objects
 
 
 class Room:
@@ -265,14 +314,31 @@ class Room:
 
     def take(self, pose: Pose, rng: np.random.Generator, camera: Camera | None = None) -> np.ndarray:
         """Level picture from a pose; ``camera``'s settings are those of another camera than the simulator's own."""
-        seen = self.eye.seen
-        picture = self.camera.render(*pose, rng if self._levelled is None and camera is None else None)
-        self.camera.geom_ids[~seen] = -1     # what is not seen is not there
-        if self._levelled is not None:
-            return self._levelled(self._own.render(*pose, rng))
-        if camera is None:
-            return masked(picture, seen)
-        return photographed((picture.astype(np.float32) / 255.0) ** 2, seen, camera, rng)
+        if self._levelled is None:
+            return self.shoot(pose, rng, camera).picture
+        self.camera.render(*pose)
+        self.camera.geom_ids[~self.eye.seen] = -1     # what is not seen is not there
+        return self._levelled(self._own.render(*pose, rng))
+
+    def shoot(self, pose: Pose, rng: np.random.Generator, camera: Camera | None = None) -> Shot:
+        """Takes a level picture by another camera than the simulator's own; see :meth:`take`."""
+        view, seen = self.camera, self.eye.seen
+        picture, opened = view.render(*pose, None if camera else rng), 1.0
+        view.geom_ids[~seen] = -1
+        ids, things, objects = view.geom_ids, things_of(view, self.radii), view.ground_truth_objects()
+        if camera is not None:
+            light = filled(linear(picture), seen)
+            opened = camera.opened(light)
+            picture = camera.take(light, rng, opened)
+
+        def again(rays: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            view.aim(rays[None])
+            light = linear(view.render(*pose)[0])
+            ids = view.geom_ids[0]
+            view.aim(directions())
+            return light, ids
+
+        return Shot(masked(picture, seen), ids, things, objects, again, camera, opened)
 
 
 class Studio:
@@ -291,6 +357,8 @@ class Studio:
     Raises:
         ValueError: the split is ``test``, on which nothing is trained.
     """
+
+    layers = LAYERS
 
     def __init__(self, rooms: int, clips_per_room: int, frames: int, *, scenes: int = 0, split: str = "train",
                  first_seed: int = 0, look: Look = PLAIN, mounted: bool = False) -> None:
@@ -369,9 +437,9 @@ class Studio:
 
     def _arrays(self, make: Callable[[str, tuple[int, ...], type], np.ndarray]) -> Clips:
         """Arrays for all clips, by who makes one of a name, a shape and a type."""
-        shape, kinds = (self._count, self._frames), (np.int8, np.int8, *(np.float32,) * 3)
-        return Clips(make("images", (*shape, HEIGHT, WIDTH, 3), np.uint8), Labels(*(
-            make(name, (*shape, SLOTS, COLUMNS), kind) for name, kind in zip(Labels._fields, kinds))))
+        shape, kinds, layers = (self._count, self._frames), (np.int8, np.int8, *(np.float32,) * 3), self.layers
+        return Clips(make("images", (*shape, *layers.size, 3), np.uint8), Labels(*(
+            make(name, (*shape, layers.slots, layers.columns), kind) for name, kind in zip(Labels._fields, kinds))))
 
     def _shots(self, number: int) -> Iterator[tuple[np.ndarray, Labels]]:
         which, clip = divmod(number, self._per_room)

@@ -7,6 +7,7 @@ import numpy as np
 from brain_regions.circuits import synapses
 from brain_regions.vision import Vision
 from brain_regions.vision import network as network_file, weights as weight_file
+from brain_regions.vision.fovea import Fovea
 from brain_runtime.contract.declared import Network, Weights
 
 
@@ -25,6 +26,7 @@ class AnnVision(Vision):
         threshold, whole = weight_file.threshold(path, loaded), network_file.circuit(loaded.tensors)
         self._dense = sum(synapses(whole, projection) for projection in whole.projections)
         self._rates, self._threshold, self.weights_hash = network_file.Rates(loaded.tensors), threshold, loaded.digest
+        self._fovea = Fovea(weight_file.FOVEA_ANN, ann=True)
 
     def initial_state(self):
         return {"frames": np.zeros(1, np.float32)}
@@ -36,5 +38,5 @@ class AnnVision(Vision):
             return {}, state
         picture, camera = seen
         self.count(multiplies=self._dense)
-        return {"objects": self._objects(self._rates.answer(picture).T, camera)}, {
+        return {"objects": self._objects(self._votes(self._rates.answer(picture).T, inbox, camera), camera)}, {
             "frames": state["frames"] % 2 ** 20 + 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,27 @@ class Found(NamedTuple):
     width: float
 
 
-def _softmax(x: np.ndarray) -> np.ndarray:
+class Vote(NamedTuple):
+    """An object in the picture, whatever it is.
+
+    Attributes:
+        color: number from 0, of all that are told apart.
+        sure: 0..1, that an object of this color is there.
+        shapes: of each kind, that it is that.
+        bearing: rad, of its center from the camera's axis, positive to the left.
+        away, wide: logarithms of the distance from the camera (in heights of the camera) and of the width (rad).
+    """
+
+    color: int
+    sure: float
+    shapes: list[float]
+    bearing: float
+    away: float
+    wide: float
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Shares along the first axis that logits stand for."""
     e = np.exp(x - np.maximum.reduce(x, 0))
     return e / np.add.reduce(e, 0)
 
@@ -58,8 +78,36 @@ def decode(answer: np.ndarray, height: float, something: float = math.inf) -> li
     Args:
         answer: readout [OUTPUTS, COLUMNS].
         height: of the camera above the floor (m), in which the network tells distances.
+        something: see :func:`named`.
+    """
+    return named(votes(answer), height, something)
+
+
+def named(candidates: Iterable[Vote], height: float, something: float = math.inf) -> list[Found]:
+    """Objects that have a color and a kind with a name, the surest first.
+
+    Args:
+        candidates: from :func:`votes`.
+        height: of the camera above the floor (m).
         something: confidence from which on an object has a color, and :data:`ANY` shape, where it is less sure with
             its kind, or that has no name.
+    """
+    found = []
+    for one in candidates:
+        kind = one.shapes.index(max(one.shapes))
+        known = one.sure * one.shapes[kind] if kind < NAMED[1] else 0.0
+        if known < something <= one.sure:
+            kind, known = ANY, one.sure
+        if one.color < NAMED[0] and known:
+            found.append(Found(one.color, kind, known, one.bearing, height * math.exp(one.away), math.exp(one.wide)))
+    return sorted(found, key=lambda f: -f.confidence)
+
+
+def votes(answer: np.ndarray) -> list[Vote]:
+    """Objects in one picture, of all colors and kinds, in the order of their surest columns.
+
+    Args:
+        answer: readout [OUTPUTS, COLUMNS].
     """
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
     active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
@@ -67,7 +115,7 @@ def decode(answer: np.ndarray, height: float, something: float = math.inf) -> li
         return []
     answer = answer[:, active]
     sure = 1.0 / (1.0 + np.exp(-np.minimum(answer[OBJECT][0], 50.0)))
-    colors, shapes = _softmax(answer[COLOR]), _softmax(answer[SHAPE])
+    colors, shapes = softmax(answer[COLOR]), softmax(answer[SHAPE])
     bearing = np.minimum(np.maximum(_ANGLES[active] + ASIDE_UNIT * answer[ASIDE][0], -WIDEST), WIDEST)
     away = np.minimum(np.maximum(answer[DISTANCE][0], -3.0), 5.0)
     wide = np.minimum(np.maximum(answer[EXTENT][0], -5.0), 1.0)
@@ -80,14 +128,9 @@ def decode(answer: np.ndarray, height: float, something: float = math.inf) -> li
         group = np.flatnonzero((left > 0) & (best == best[seed]) & (np.abs(bearing - bearing[seed]) < near)
                                & (np.abs(away - away[seed]) < AS_FAR))
         left[group] = -1.0
-        votes = sure[group]
-        weight = votes / np.add.reduce(votes)
+        weight = sure[group]
+        weight = weight / np.add.reduce(weight)
         color = np.dot(colors[best[seed], group], weight)
         *shape, angle, distance, width = np.dot(told[:, group], weight).tolist()
-        kind, there = shape.index(max(shape)), float(sure[seed] * color)
-        known = there * shape[kind] if kind < NAMED[1] else 0.0
-        if known < something <= there:
-            kind, known = ANY, there
-        if best[seed] < NAMED[0] and known:
-            found.append(Found(int(best[seed]), kind, known, angle, height * math.exp(distance), math.exp(width)))
-    return sorted(found, key=lambda f: -f.confidence)
+        found.append(Vote(int(best[seed]), float(sure[seed] * color), shape, angle, distance, width))
+    return found

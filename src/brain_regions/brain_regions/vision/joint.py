@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from brain_regions.past import Past, Pose
-from brain_regions.vision import opinions
+from brain_regions.vision import decode, opinions
 from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.region import Camera, Vision, VisionParameters
@@ -138,8 +138,8 @@ class JointVision(Vision):
                                          source=self.name)
         return outbox, state
 
-    def _objects(self, answer, camera) -> Any:
-        self._looked = self._decoded(answer, camera), self._sure_of(answer, camera), camera     # told when it is due
+    def _objects(self, votes, camera) -> Any:     # told when it is due
+        self._looked = decode.named(votes or (), camera.mount.height), self._sure_of(votes, camera), camera
 
     # -- what comes in -----------------------------------------------------------------------------------------------
 

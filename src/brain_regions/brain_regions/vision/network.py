@@ -25,7 +25,7 @@ in torch.
 from __future__ import annotations
 
 import math
-from typing import Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, NamedTuple
 
 import numpy as np
 
@@ -60,20 +60,56 @@ class Layer(NamedTuple):
     dilation: tuple[int, int] = (1, 1)
 
 
-LAYERS = (
+class Layers(tuple[Layer, ...]):
+    """The layers of a network, from the picture on.
+
+    Args:
+        layers: of it.
+        size: rows and columns of its picture.
+        read: numbers of the layers, of one row, that the readout hears.
+        slots: answers of each column of them.
+    """
+
+    size: tuple[int, int]
+    read: tuple[int, ...]
+    slots: int
+
+    def __new__(cls, layers: Iterable[Layer], size: tuple[int, int] = (HEIGHT, WIDTH), read: tuple[int, ...] = (3, 5),
+                slots: int = 2) -> Layers:
+        """Makes one."""
+        made = super().__new__(cls, layers)
+        made.size, made.read, made.slots = size, read, slots
+        return made
+
+    def of(self, layers: Iterable[Layer]) -> Layers:
+        """Other layers between the same picture and the same answer."""
+        return Layers(layers, self.size, self.read, self.slots)
+
+    @property
+    def columns(self) -> int:
+        """Columns that are answered for."""
+        return sizes(self)[-1][2]
+
+    @property
+    def outputs(self) -> int:
+        """Rows of the answer."""
+        return self.slots * ROWS
+
+
+LAYERS = Layers((
     Layer("edges", INPUTS, 16, (5, 5), (2, 2), (2, 2)),     # 16 x 40 x 64
     Layer("parts", 16, 24, (3, 3), (2, 1), (1, 1)),         # 24 x 20 x 64
     Layer("shapes", 24, 48, (3, 3), (2, 1), (1, 1)),        # 48 x 10 x 64
     Layer("columns", 48, 96, (10, 3), (1, 1), (0, 1)),      # 96 x  1 x 64: a column's whole height at once
     Layer("near", 96, 96, (1, 3), (1, 1), (0, 3), (1, 3)),  # and its neighbours, for what is near and wide
     Layer("wide", 96, 96, (1, 3), (1, 1), (0, 8), (1, 8)),
-)
+))
 
 
-def widened(factor: int) -> tuple[Layer, ...]:
+def widened(factor: int, layers: Layers = LAYERS) -> Layers:
     """The layers with so many times the channels: for training; a region runs :data:`LAYERS`."""
-    return tuple(layer._replace(inputs=layer.inputs * (factor if k else 1), outputs=layer.outputs * factor)
-                 for k, layer in enumerate(LAYERS))
+    return layers.of(layer._replace(inputs=layer.inputs * (factor if k else 1), outputs=layer.outputs * factor)
+                     for k, layer in enumerate(layers))
 
 
 NEURON = LIF(tau=0.020, threshold=1.0, slope=4.0)
@@ -93,10 +129,7 @@ SLOTS = 2
 """Answers of a column: for the nearest object in it, and for the next."""
 OUTPUTS = SLOTS * ROWS
 ASIDE_UNIT = 0.1
-
-
-LAYERS_READ = (3, 5)
-"""Numbers of the layers that the readout hears."""
+LAYERS_READ = LAYERS.read
 BYTE = 255      # micro-steps that can be counted in one
 
 Tensors = Mapping[str, np.ndarray]
@@ -116,9 +149,9 @@ def column_angles() -> np.ndarray:
     return ((COLUMNS / 2 - 0.5 - np.arange(COLUMNS)) * (RESOLUTION * WIDTH / COLUMNS)).astype(np.float32)
 
 
-def sizes(layers: Sequence[Layer] = LAYERS) -> list[tuple[int, int, int]]:
+def sizes(layers: Layers = LAYERS) -> list[tuple[int, int, int]]:
     """Channels, rows and columns of each layer."""
-    rows, columns, found = HEIGHT, WIDTH, []
+    (rows, columns), found = layers.size, []
     for layer in layers:
         rows, columns = (
             (size + 2 * p - d * (k - 1) - 1) // s + 1
@@ -132,14 +165,14 @@ def settled(v: np.ndarray) -> np.ndarray:
     return np.clip(v, NEURON.threshold * LEFT[0], NEURON.threshold * LEFT[1])
 
 
-def check(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> None:
+def check(tensors: Tensors, layers: Layers = LAYERS) -> None:
     """Raises ValueError or KeyError where shapes do not fit."""
     shapes: dict[str, tuple[int, ...]] = {}
     for k, layer in enumerate(layers):
         shapes[f"convolutions.{k}.weight"] = layer.outputs, layer.inputs, *layer.kernel
         shapes[f"convolutions.{k}.bias"] = (layer.outputs,)
-    shapes["readout.weight"] = OUTPUTS, sum(layers[k].outputs for k in LAYERS_READ), 1
-    shapes["readout.bias"] = (OUTPUTS,)
+    shapes["readout.weight"] = layers.outputs, sum(layers[k].outputs for k in layers.read), 1
+    shapes["readout.bias"] = (layers.outputs,)
     for name, shape in shapes.items():
         if tensors[name].shape != shape:
             raise ValueError(f"{name} has shape {tensors[name].shape}, but {shape} is needed")
@@ -147,7 +180,7 @@ def check(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> None:
         raise ValueError(f"{', '.join(more)[:80]} is none of the network's weights")
 
 
-def circuit(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> Circuit:
+def circuit(tensors: Tensors, layers: Layers = LAYERS) -> Circuit:
     """The network for other simulators: the input is what :func:`current` makes, the output the answer.
 
     The answer's axes are (OUTPUTS, 1, COLUMNS); the readout hears each of its two layers by a projection of its own.
@@ -158,12 +191,12 @@ def circuit(tensors: Tensors, layers: Sequence[Layer] = LAYERS) -> Circuit:
         Convolution(source, y.name, tensors[f"convolutions.{k}.weight"], tensors[f"convolutions.{k}.bias"], y.stride,
                     y.padding, y.dilation) for k, (source, y) in enumerate(zip(names, layers))]
     read, start = tensors["readout.weight"], 0
-    for k in LAYERS_READ:
+    for k in layers.read:
         heard = np.ascontiguousarray(read[:, start:start + layers[k].outputs, :, None])
         projections.append(Convolution(layers[k].name, "readout", heard, None if start else tensors["readout.bias"]))
         start += layers[k].outputs
-    populations.append(Population("readout", (OUTPUTS, 1, COLUMNS), READOUT))
-    return Circuit("vision", (INPUTS, HEIGHT, WIDTH), tuple(populations), tuple(projections), MICRO_STEP)
+    populations.append(Population("readout", (layers.outputs, 1, layers.columns), READOUT))
+    return Circuit("vision", (INPUTS, *layers.size), tuple(populations), tuple(projections), MICRO_STEP)
 
 
 class Looked(NamedTuple):
@@ -194,9 +227,9 @@ def current(picture: np.ndarray) -> np.ndarray:
 
 
 class _Vision:
-    def __init__(self, tensors: Tensors, layers: Sequence[Layer] = LAYERS, device: str = "cpu") -> None:
+    def __init__(self, tensors: Tensors, layers: Layers = LAYERS, device: str = "cpu") -> None:
         check(tensors, layers)
-        self.layers = tuple(layers)
+        self.layers = layers
         self._charges = [self._charging(tensors[f"convolutions.{k}.weight"], tensors[f"convolutions.{k}.bias"], layer,
                                         device) for k, layer in enumerate(layers)]
         self._read = np.ascontiguousarray(tensors["readout.weight"][..., 0].T, np.float32)      # [heard, OUTPUTS]
@@ -223,7 +256,7 @@ class Looking(_Vision):
         ValueError, KeyError: the weights are of other layers.
     """
 
-    def __init__(self, tensors: Tensors, layers: Sequence[Layer] = LAYERS, device: str = "cpu") -> None:
+    def __init__(self, tensors: Tensors, layers: Layers = LAYERS, device: str = "cpu") -> None:
         super().__init__(tensors, layers, device)
         self._weights: dict[int, tuple[np.float32, np.ndarray, np.ndarray]] = {}    # by the number of micro-steps
         whole = circuit(tensors, layers)
@@ -237,7 +270,7 @@ class Looking(_Vision):
         """State of a network that has seen nothing: potentials [rows, columns, channels], answer [COLUMNS, OUTPUTS]."""
         state = {f"v_{layer.name}": np.zeros((rows, columns, channels), np.float32)
                  for layer, (channels, rows, columns) in zip(self.layers, sizes(self.layers))}
-        return {**state, "u": np.zeros((COLUMNS, OUTPUTS), np.float32)}
+        return {**state, "u": np.zeros((self.layers.columns, self.layers.outputs), np.float32)}
 
     def look(self, picture: np.ndarray, state: dict[str, np.ndarray], steps: int, silent: bool = False,
              lesions: Mapping[str, Lesion] = {}) -> Looked:
@@ -267,8 +300,8 @@ class Looking(_Vision):
             counted = self.count(k, fired)      # while it is at hand
             spikes, synops = spikes + counted[0], synops + counted[1]
             trains.append(fired)
-            if k in LAYERS_READ:
-                heard.append(np.dot(weights, x.reshape(steps, -1)).reshape(COLUMNS, -1))
+            if k in self.layers.read:
+                heard.append(np.dot(weights, x.reshape(steps, -1)).reshape(x.shape[2], -1))
         new["u"] = state["u"] * kept
         new["u"] += np.dot(np.concatenate(heard, 1), self._read)
         new["u"] += answer
@@ -321,6 +354,6 @@ class Rates(_Vision):
         for k, charge in enumerate(self._charges):
             x = charge(x)
             np.maximum(x, 0.0, out=x)
-            if k in LAYERS_READ:
-                heard.append(x.reshape(COLUMNS, -1))
+            if k in self.layers.read:
+                heard.append(x.reshape(x.shape[2], -1))
         return np.dot(np.concatenate(heard, 1), self._read) + self._bias

@@ -16,13 +16,14 @@ from brain_regions.lesions import Lesionable, LesionParameters
 from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
-from brain_regions.vision import decode, levelling, network as network_file, weights as weight_file
+from brain_regions.vision import decode, fovea, levelling, network as network_file, weights as weight_file
 from brain_regions.vision.lessons import Lessons
 from brain_regions.vision.network import LAYERS, MICRO_STEP, sizes
 from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
 from brain_runtime.contract.camera_mount import CameraMount, CameraParameters
 from brain_runtime.contract.declared import Network, Picture, Population, Split, Weights
+from brain_runtime.contract.images import Lens
 from brain_runtime.contract.odometry import Odometry
 from brain_runtime.contract.optics import Mount, OpticsError
 from brain_runtime.contract.robot_frames import Framed
@@ -45,12 +46,15 @@ class VisionParameters(LesionParameters, TrainedParameters, Frame, CameraParamet
                                   low=-1.0, high=1.0)
     spikes: bool = parameter(True, "publish spikes")
     silent: bool = parameter(False, "suppress all spikes, to measure what they contribute")
+    fovea: bool = parameter(True, "look again, closely, at what is found, where the camera shows more than a level "
+                                  "picture")
 
 
 class Camera(NamedTuple):
-    """A camera that took a picture: how the network looks through it, and where it is on the base."""
+    """A camera that took a picture: how the network looks through it, its lens, and where it is on the base."""
 
     sight: levelling.Sight
+    lens: Lens
     mount: Mount
 
 
@@ -101,6 +105,7 @@ class Vision(Trained, Lesionable, Framed):
             made = self._split(loaded.tensors, made, (path, loaded.digest))
         self._looking, self._threshold, self.weights_hash = made, threshold, loaded.digest
         self._taught.use(loaded.tensors)
+        self._fovea = fovea.Fovea()
 
     def _split(self, tensors, whole, source):
         """The network spread over this region's processes, once that was found to answer what the whole one does."""
@@ -160,7 +165,8 @@ class Vision(Trained, Lesionable, Framed):
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
         # in a picture of nothing the network has learnt to find nothing in particular
-        outbox = {"objects": self._objects(None if self._watch.plain else new["u"].T, camera)}
+        outbox = {"objects": self._objects(self._votes(None if self._watch.plain else new["u"].T, inbox, camera),
+                                           camera)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
@@ -193,7 +199,8 @@ class Vision(Trained, Lesionable, Framed):
         if pose is not None:
             self._past.put(self._odometry.stamp, pose)
             then = self._past.at(time_seconds(message.header.stamp))
-        mount, doubt = self._camera_mount.of(self.parameters, message.header.frame_id, self.parameters.base_frame)
+        mount, doubt, self.careful = self._camera_mount.of(self.parameters, message.header.frame_id,
+                                                           self.parameters.base_frame)
         upright = np.rot90(picture, -round(mount.roll / (math.pi / 2)))
         # how far things moved tells something only where it is known when
         if why := self._watch.take(upright, then or pose, inbox.now, then and lens.focal / upright.shape[1]):
@@ -204,7 +211,7 @@ class Vision(Trained, Lesionable, Framed):
             return self._complain(f"camera/image_raw is refused: {wrong}")
         if doubt:
             self._complain(doubt)
-        return sight.level(picture), Camera(sight, mount)
+        return sight.level(picture), Camera(sight, lens, mount)
 
     def _complain(self, what: str) -> None:
         self.trouble = clip_utf8(what, 256)
@@ -214,17 +221,27 @@ class Vision(Trained, Lesionable, Framed):
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _objects(self, answer: np.ndarray | None, camera: Camera) -> Any:
-        return self._told(self._sure_of(answer, camera), camera)
+    def _votes(self, answer: np.ndarray | None, inbox: Any, camera: Camera) -> list[decode.Vote] | None:
+        """Objects in what the network answered to the picture in the inbox, looked at again; of nothing None."""
+        if answer is None:
+            return None
+        if not self.parameters.fovea:
+            return decode.votes(answer)
+        closer = self._fovea.votes(answer, images.rgb(inbox.get("image")), camera.lens, camera.mount,
+                                   self.parameters.silent)
+        self.count(spikes=closer.spikes, synops=closer.synops, multiplies=self._fovea.multiplies * closer.glances,
+                   updates=self._fovea.neurons * fovea.STEPS * closer.glances)
+        return closer.found
 
-    def _sure_of(self, answer: np.ndarray | None, camera: Camera) -> list[decode.Found]:
-        """Objects that are told; what is sure by its color alone is one of any shape."""
-        found = [one for one in self._decoded(answer, camera, self._least) if one.confidence >= self._least]
-        return found if answer is None else found + self._also
+    def _objects(self, votes: list[decode.Vote] | None, camera: Camera) -> Any:
+        return self._told(self._sure_of(votes, camera), camera)
 
-    def _decoded(self, answer: np.ndarray | None, camera: Camera, something: float = math.inf) -> list[decode.Found]:
-        """Objects in what the network answered; None stands for a picture of nothing. See :func:`.decode.decode`."""
-        return [] if answer is None else decode.decode(answer, camera.mount.height, something)
+    def _sure_of(self, votes: list[decode.Vote] | None, camera: Camera) -> list[decode.Found]:
+        """Objects that are told; what is sure by its color alone is one of any shape. None: a picture of nothing."""
+        if votes is None:
+            return []
+        found = decode.named(votes, camera.mount.height, self._least)
+        return [one for one in found if one.confidence >= self._least] + self._also
 
     @property
     def _least(self) -> float:
@@ -233,7 +250,7 @@ class Vision(Trained, Lesionable, Framed):
 
     def _told(self, objects: Sequence[decode.Found], camera: Camera) -> Any:
         """DetectedObjects of what the camera sees."""
-        (sight, mount), found = camera, []
+        (sight, _, mount), found = camera, []
         for seen in objects:
             # from the camera to base_link
             angle = seen.bearing + mount.yaw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 import numpy as np
 
@@ -16,44 +16,46 @@ FORMAT = "3"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
 ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
+FOVEA, FOVEA_ANN = SHIPPED.with_name("fovea.safetensors"), SHIPPED.with_name("fovea_ann.safetensors")
 WIDEST = 8      # times the hidden neurons; a larger network was never tried
 REMEDY = "make new ones with `brain train vision`"
 
-__all__ = ["ANN", "SHIPPED", "WIDEST", "WeightsError", "factor", "load", "needed", "network_hash", "patches", "probe",
-           "save", "threshold"]
+__all__ = ["ANN", "FOVEA", "FOVEA_ANN", "SHIPPED", "WIDEST", "WeightsError", "factor", "load", "needed",
+           "network_hash", "patches", "probe", "save", "threshold"]
 
 
-def network_hash(layers: Sequence[n.Layer] = n.LAYERS) -> str:
+def network_hash(layers: n.Layers = n.LAYERS) -> str:
     """Hash of what gives the weights their meaning: layers, neurons, and the units of input and answer."""
     rows = [[r.start, r.stop] for r in (n.OBJECT, n.COLOR, n.SHAPE, n.ASIDE, n.DISTANCE, n.EXTENT)]
-    meaning = [tuple(layers), n.LAYERS_READ, n.NEURON, n.LEFT, n.READOUT, rows, n.SLOTS, n.ASIDE_UNIT, n.WIDTH,
-               n.HEIGHT, n.RESOLUTION, n.TOP, n.COLUMNS]
+    height, width = layers.size
+    meaning = [tuple(layers), layers.read, n.NEURON, n.LEFT, n.READOUT, rows, layers.slots, n.ASIDE_UNIT, width,
+               height, n.RESOLUTION, n.TOP, layers.columns]
     return weight_files.meaning_hash(meaning)
 
 
-def needed(ann: bool = False, layers: Sequence[n.Layer] = n.LAYERS) -> dict[str, str]:
+def needed(ann: bool = False, layers: n.Layers = n.LAYERS) -> dict[str, str]:
     """Metadata that a file must have to fit this code; of other layers than the region's what no region takes."""
     found = {"format": FORMAT, "region": REGION, "h": repr(n.MICRO_STEP), "input": n.INPUT_SCALING,
              "network": network_hash(layers)}
     return {**found, "twin": "ann"} if ann else found       # the name of the ANN baseline in files that there are
 
 
-def patches() -> np.ndarray:
-    """A picture of colored patches, uint8 [HEIGHT, WIDTH, 3]."""
-    rows, columns = np.meshgrid(np.arange(n.HEIGHT), np.arange(n.WIDTH), indexing="ij")
+def patches(size: tuple[int, int] = (n.HEIGHT, n.WIDTH)) -> np.ndarray:
+    """A picture of colored patches, uint8 [rows, columns, 3]."""
+    rows, columns = np.meshgrid(*map(np.arange, size), indexing="ij")
     return np.stack([(rows // 8 * 40 + columns // 12 * k) % 256 for k in (30, 70, 110)], -1).astype(np.uint8)
 
 
-def probe(tensors: n.Tensors, ann: bool = False, layers: Sequence[n.Layer] = n.LAYERS) -> np.ndarray:
+def probe(tensors: n.Tensors, ann: bool = False, layers: n.Layers = n.LAYERS) -> np.ndarray:
     """Answer [OUTPUTS, COLUMNS] of a network at rest to a picture of colored patches, after ten micro-steps."""
     if ann:
-        return n.Rates(tensors, layers).answer(patches()).T
+        return n.Rates(tensors, layers).answer(patches(layers.size)).T
     looking = n.Looking(tensors, layers)
-    return looking.look(patches(), looking.rest(), 10).state["u"].T
+    return looking.look(patches(layers.size), looking.rest(), 10).state["u"].T
 
 
 def save(path: Path, tensors: n.Tensors, training: Mapping[str, Any], report: Mapping[str, Any], *, ann: bool = False,
-         layers: Sequence[n.Layer] = n.LAYERS) -> None:
+         layers: n.Layers = n.LAYERS) -> None:
     """Writes a folded network's weights.
 
     Args:
@@ -90,18 +92,19 @@ def factor(path: Path) -> int:
     raise WeightsError(f"weight file {path} holds no vision of 1 to {WIDEST} times the usual hidden neurons; {REMEDY}")
 
 
-def load(path: Path = SHIPPED, *, ann: bool = False, times: int = 1) -> Loaded:
+def load(path: Path = SHIPPED, *, ann: bool = False, times: int = 1, layers: n.Layers = n.LAYERS) -> Loaded:
     """Reads a weight file.
 
     Args:
         path: of the file.
         ann: it holds the weights of the ANN baseline.
         times: how many times the hidden neurons of the network that a robot runs it has.
+        layers: of that network.
 
     Raises:
         WeightsError: the file is missing, torn, or made for a network that computes something else.
     """
-    layers = n.widened(times)
+    layers = n.widened(times, layers)
     return weight_files.load(path, needed(ann, layers), lambda tensors: probe(tensors, ann, layers), REMEDY)
 
 

@@ -14,6 +14,10 @@ from brain_wire.parameters import parameter
 
 USUAL = Mount(x=0.15, height=0.35)
 """Taken where nobody tells."""
+GUESSED = (f"nobody tells how the camera is mounted: {USUAL.height:g} m high, {USUAL.x:g} m ahead and level is taken "
+           f"and the robot crawls; publish its frames (robot_description), or say camera_height and camera_pitch in "
+           f"the profile, or camera_confirmed: true if it is so")
+"""Said where :data:`USUAL` is taken."""
 APART = 0.05, math.radians(5.0)         # m and rad by which frames and a profile may differ
 ROUNDED = 1e-6                          # m and rad by which they do where they say the same
 LOWEST = 0.01                           # m above the floor
@@ -34,6 +38,8 @@ class CameraParameters:
     camera_pitch: float = parameter(0.0, "how far down the camera looks", unit="rad", low=-1.2, high=1.2)
     camera_roll: float = parameter(0.0, "how far the camera's right side hangs down; 3.1416: it hangs upside down",
                                    unit="rad", low=-HALF, high=HALF)
+    camera_confirmed: bool = parameter(False, "the camera is mounted as the numbers above say, although they are the "
+                                              "usual ones and no frames tell it: a person has measured it")
     field_of_view: float = parameter(math.pi / 2, "horizontal, while camera_info is missing or uncalibrated",
                                      unit="rad", low=0.2, high=2.8)
     rectified: bool = parameter(False, "pictures are rectified: the lens is that of camera_info's p")
@@ -51,10 +57,12 @@ class Mounted(NamedTuple):
     Attributes:
         mount: of the camera.
         doubt: what sources of it contradict each other, or cannot be, for a person; empty: nothing.
+        guessed: nobody tells it, and :data:`USUAL` is taken.
     """
 
     mount: Mount
     doubt: str
+    guessed: bool = False
 
 
 class CameraMount:
@@ -80,7 +88,8 @@ class CameraMount:
         told, frame = parameters.mount, frame[:LONGEST]
         found, _ = self._frames.find(frame, base, Frames.mount) if frame else (None, "")
         if found is None:       # who publishes no frames of the camera has a profile
-            return Mounted(told, self._frames.broken)
+            guessed = told == USUAL and not parameters.camera_confirmed
+            return Mounted(told, self._frames.broken or GUESSED * guessed, guessed)
         if found.height < LOWEST:
             return Mounted(told, f"by frame {frame!r} the camera is {found.height:.2f} m above the floor, and the "
                                  f"profile is believed; correct the URDF")

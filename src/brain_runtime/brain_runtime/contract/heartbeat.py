@@ -36,7 +36,7 @@ def new_epoch() -> int:
 
 def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, stepper: Stepper | None = None,
               stepping: bool = False, critical: bool = False, restarts: int = 0, epoch: int = 0, weights: str = "",
-              reason: str = "") -> Heartbeat:
+              reason: str = "", careful: bool = False) -> Heartbeat:
     """A ``brain_interfaces/msg/Heartbeat``.
 
     Args:
@@ -52,11 +52,12 @@ def heartbeat(name: str, host: str, state: int, *, stamp: float, now: float, ste
         epoch: of the process, see :func:`new_epoch`.
         weights: hash of the weight file (hex).
         reason: what is wrong; empty where nothing is.
+        careful: the robot must move slowly.
     """
     message: Heartbeat = messages.make(
         TYPE, name=clip_utf8(name, 128), hostname=clip_utf8(_HOSTNAME, 64), host=host, pid=os.getpid(), state=state,
         critical=critical, restarts=restarts, epoch=epoch, weights=clip_utf8(weights, 64), stepping=stepping,
-        step_age=math.nan, step_p50=math.nan, step_p99=math.nan, reason=clip_utf8(reason, 256))
+        step_age=math.nan, step_p50=math.nan, step_p99=math.nan, reason=clip_utf8(reason, 256), careful=careful)
     message.header.stamp = messages.time_message(stamp)
     if stepper is not None:
         statistics = stepper.statistics(now)

@@ -24,9 +24,9 @@ Outbox = Mapping[str, Any]
 """Port name to a message, or to a list of messages; ports that are left out publish nothing. Name of an action to what
 is new of its goals, or, of one that others serve, to orders."""
 
-_TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "copies", "multiplies", "name", "network",
-                    "parameters", "pictures", "populations", "remap", "shards", "spikes", "split", "storage",
-                    "synops", "task", "trouble", "updates", "wanted", "weights", "weights_hash"})
+_TAKEN = frozenset({"ablations", "adaptive", "average_every", "baselines", "careful", "copies", "multiplies", "name",
+                    "network", "parameters", "pictures", "populations", "remap", "shards", "spikes", "split",
+                    "storage", "synops", "task", "trouble", "updates", "wanted", "weights", "weights_hash"})
 
 
 class Region:
@@ -73,6 +73,7 @@ class Region:
         self.remap: Mapping[str, str] = {}  # set by who makes it: topics by other names, for hosts in lockstep
         self.wanted: frozenset[str] = frozenset()  # set by the host: outputs on demand to which somebody listens now
         self.trouble = ""  # what is wrong with what it hears or does, for people: in its heartbeat while it is active
+        self.careful = False  # the robot must move slowly while it is active: what it tells rests on a guess
         self.weights_hash = ""  # of the weight file that the network computes with (hex), for who wants to know
         self.spikes = self.synops = self.multiplies = self.updates = 0  # so far, see count()
 

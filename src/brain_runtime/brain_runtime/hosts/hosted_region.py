@@ -374,7 +374,8 @@ class HostedRegion(Host):
         heartbeat = beat.heartbeat(
             self.fqn, self.kind, self.state, stamp=self.clock(), now=self.now(), stepper=stepper,
             stepping=stepper is not None and stepper.stepping_since is not None, critical=self._critical,
-            restarts=self._restarts, epoch=self._epoch, weights=self.region.weights_hash, reason=self.reason())
+            restarts=self._restarts, epoch=self._epoch, weights=self.region.weights_hash, reason=self.reason(),
+            careful=self.region.careful and self.state == beat.ACTIVE)
         self._heartbeat.send(heartbeat)
         return heartbeat
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from brain_training.neurons import LIFState, li_weights, lif_by_rate, lif_rate, lif_run
 from brain_regions.vision import weights
-from brain_regions.vision.network import (COLUMNS, LAYERS, LAYERS_READ, LEFT, MICRO_STEP, NEURON, OBJECT, OUTPUTS,
-                                          READOUT, ROWS, SLOTS, Layer, Looking, Rates, sizes, widened)
+from brain_regions.vision.network import (LAYERS, LEFT, MICRO_STEP, NEURON, OBJECT, READOUT, ROWS, Layers, Looking,
+                                          Rates, sizes, widened)
 from brain_regions.weight_files import Loaded
 
 GAIN = 0.5      # of the normalization before the neurons at the start of training: about one in ten then fires
@@ -57,15 +57,15 @@ class _Network(nn.Module):
 
     steady = True
 
-    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
+    def __init__(self, layers: Layers = LAYERS) -> None:
         super().__init__()
-        self.layers = tuple(layers)
+        self.layers = layers
         self.convolutions = nn.ModuleList(
             nn.Conv2d(y.inputs, y.outputs, y.kernel, y.stride, y.padding, y.dilation) for y in layers)
         self.norms = nn.ModuleList(nn.BatchNorm2d(y.outputs) for y in layers)
-        self.readout = nn.Conv1d(sum(layers[k].outputs for k in LAYERS_READ), OUTPUTS, 1)
+        self.readout = nn.Conv1d(sum(layers[k].outputs for k in layers.read), layers.outputs, 1)
         with torch.no_grad():
-            self.readout.bias.view(SLOTS, ROWS)[:, OBJECT] = -2.0  # few columns show an object
+            self.readout.bias.view(-1, ROWS)[:, OBJECT] = -2.0  # few columns show an object
 
     def folded(self):
         """A copy for inference, with the normalization multiplied into the weights."""
@@ -113,7 +113,7 @@ class SpikingVision(_Network):
         """Makes what a region runs, of a folded network. Raises ValueError where it is not folded."""
         return Looking(tensors(self), self.layers)
 
-    def __init__(self, layers: Sequence[Layer] = LAYERS) -> None:
+    def __init__(self, layers: Layers = LAYERS) -> None:
         super().__init__(layers)
         with torch.no_grad():
             for norm in self.norms:
@@ -128,7 +128,7 @@ class SpikingVision(_Network):
         state = {
             f"v_{layer.name}": torch.zeros(batch, *size, device=device).to(memory_format=torch.channels_last)
             for layer, size in zip(self.layers, sizes(self.layers))}
-        state["u"] = torch.zeros(batch, OUTPUTS, COLUMNS, device=device)
+        state["u"] = torch.zeros(batch, self.layers.outputs, self.layers.columns, device=device)
         return state
 
     def midway(self, batch: int = 1) -> dict[str, Tensor]:
@@ -174,7 +174,7 @@ class SpikingVision(_Network):
             if silent:
                 x = torch.zeros_like(x)
             trains.append(x)
-        new["u"] = self._read([trains[k] for k in LAYERS_READ], state["u"], steps)
+        new["u"] = self._read([trains[k] for k in self.layers.read], state["u"], steps)
         return new, trains
 
     def fire(self, k: int, x: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor]:
@@ -203,7 +203,7 @@ class SpikingVision(_Network):
         return self._fired(k, x), after.v
 
     def _read(self, trains: Sequence[Tensor], u: Tensor, steps: int) -> Tensor:
-        """Potentials of the readout after the spikes of :data:`LAYERS_READ`, from those before."""
+        """Potentials of the readout after the spikes of the layers that it hears, from those before."""
         kept, weights = li_weights(steps, READOUT, MICRO_STEP, u.device)
         if self.steady:
             weights = weights.sum(0, keepdim=True)
@@ -224,7 +224,7 @@ class AnnBaseline(_Network):
         heard = []
         for k in range(len(self.layers)):
             image = F.relu(self._charge(k, image))
-            if k in LAYERS_READ:
+            if k in self.layers.read:
                 heard.append(image.squeeze(-2))
         return self.readout(torch.cat(heard, dim=1))
 

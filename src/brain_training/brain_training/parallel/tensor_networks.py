@@ -181,7 +181,7 @@ class SplitVision(Handing, SpikingVision):
                 part = self.gathering.own(layer.outputs)
                 layer = layer._replace(outputs=part.stop - part.start)
             own.append(layer)
-        self.layers = tuple(own)
+        self.layers = self.whole_layers.of(own)
         for layer, whole, convolution, norm in zip(self.layers, self.whole_layers, self.convolutions, self.norms):
             convolution.out_channels, convolution.in_channels = convolution.weight.shape[:2]
             norm.num_features = layer.outputs
