@@ -15,7 +15,7 @@ from typing import Iterator
 import numpy as np
 
 from brain_regions.vision import fovea, weights
-from brain_regions.vision.decode import Vote, votes
+from brain_regions.vision.decode import votes
 from brain_regions.vision.fovea import LAYERS, SIDE, Glance
 from brain_regions.vision.network import RESOLUTION, Looking, Rates
 from brain_runtime.contract.optics import seen
@@ -41,11 +41,11 @@ def _vision(ann: bool) -> Looking | Rates:
     return Rates(weights.load(weights.ANN, ann=True).tensors) if ann else Looking(weights.load().tensors)
 
 
-def told(picture: np.ndarray, ann: bool = False) -> list[Vote]:
-    """What the shipped vision, or its ANN baseline, tells of a level picture."""
+def answer(picture: np.ndarray, ann: bool = False) -> np.ndarray:
+    """What the shipped vision, or its ANN baseline, answers to a level picture: [OUTPUTS, COLUMNS]."""
     vision = _vision(ann)
-    return votes(vision.answer(picture).T if isinstance(vision, Rates) else vision.look(
-        picture, vision.rest(), FIRST_LOOK).state["u"].T)
+    return (vision.answer(picture) if isinstance(vision, Rates) else vision.look(
+        picture, vision.rest(), FIRST_LOOK).state["u"]).T
 
 
 def pictures_of(shot: Shot, eye: Eye, glances: list[Glance], rng: np.random.Generator, finer: float
@@ -123,7 +123,8 @@ def moved(glance: Glance, rng: np.random.Generator) -> Glance:
 
 def drawn(shot: Shot, height: float, rng: np.random.Generator) -> list[Glance]:
     """:data:`GLANCES` of a picture: where vision says that something is, at what it misses, and anywhere."""
-    found = [glance for _, glance in fovea.apart(told(shot.picture))]
+    found = [glance for _, glance in fovea.apart(votes(answer(shot.picture), fovea.FAINT))]
+    rng.shuffle(found)      # the surest are not the hardest
     here = [Glance.at(bearing, math.log(away / height), math.log(wide)) for _, _, _, bearing, away, wide in shot.things
             if abs(bearing) < math.radians(58.0)]
     rng.shuffle(here)
@@ -175,13 +176,15 @@ class Taken:
         ann: it is the ANN baseline that looked.
 
     Attributes:
-        found: what vision tells of it.
+        found, worth: what vision tells of it, and what is worth a glance.
         objects: that it shows.
         height: of the camera (m).
     """
 
     def __init__(self, shot: Shot, eye: Eye, rng: np.random.Generator, ann: bool) -> None:
-        self.found, self.objects, self.height = told(shot.picture, ann), shot.objects, eye.mount.height
+        told = answer(shot.picture, ann)
+        self.found, self.worth = votes(told), votes(told, fovea.FAINT)
+        self.objects, self.height = shot.objects, eye.mount.height
         self._shot, self._eye, self._rng, self._finer = shot, eye, rng, finer(rng)
         self._shown: dict[Glance, np.ndarray] = {}
 

@@ -36,6 +36,7 @@ LAYERS = Layers((
 ), (SIDE, SIDE), (3,), 1)
 STEPS = 6               # micro-steps of a glance, from rest
 MOST = 8                # glances at a picture
+FAINT = 0.05            # columns of vision's that are less sure of an object than this have no vote on where to look
 FINER = 1.5             # times as many pixels as a level picture has for a thing, from which on a glance shows more
 MARGIN = 2.2            # times an object's width that a glance is wide
 NARROWEST, WIDEST = math.radians(2.5), math.radians(75.0)
@@ -44,7 +45,7 @@ SAME = 0.2              # of a glance's side: glances whose middles are so near,
 ALIKE = 0.4             # of the logarithms of sides
 LOOKS = 2               # at an object:
 BESIDE = 0.25           # of a glance's side: what was found farther from its middle, or is of another size,
-FAINT = 0.02            # and as sure as this, is looked at once more
+SEEN = 0.02             # and as sure as this, is looked at once more
 TWICE = 0.5             # of an object's width: what is found so near it, of its color, is the same
 FLATTEST = math.radians(-1.0)   # elevation of a place on the floor above which its distance cannot be told by it
 
@@ -153,8 +154,9 @@ class Fovea:
             answer: vision's, [OUTPUTS, COLUMNS].
             picture, lens, mount, silent: see :meth:`look`.
         """
-        found = votes(answer)
-        return self.look(found, picture, lens, mount, silent) if sees_more(lens) else Closer(found, 0, 0, 0)
+        if not sees_more(lens):
+            return Closer(votes(answer), 0, 0, 0)
+        return self.look(votes(answer, FAINT), picture, lens, mount, silent)
 
     def look(self, votes: Sequence[Vote], picture: np.ndarray, lens: Lens, mount: Mount, silent: bool = False
              ) -> Closer:
@@ -201,7 +203,7 @@ def closely(votes: Sequence[Vote], ask: Callable[[Glance], np.ndarray | None]) -
                 break
             told, glances = glance.answered(told or vote, answer), glances + 1
             again = Glance.at(told.bearing, told.away, told.wide)
-            if told.sure < FAINT or again.like(glance, BESIDE):
+            if told.sure < SEEN or again.like(glance, BESIDE):
                 break
             glance = again
         if told is not None:
