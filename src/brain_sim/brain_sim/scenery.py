@@ -266,7 +266,7 @@ class Builder:
         self._stand(r, [(CYLINDER, (0, 0, z), (r, r, z), self._material(0.15, 0.6))], r > 0.05)
 
     def mat(self) -> None:
-        """What lies flat: a mat, a sheet of paper, tape on the floor."""
+        """Things that lie flat: a mat, a sheet of paper, tape on the floor."""
         rng = self._rng
         half = (rng.uniform(0.05, 0.5), rng.uniform(0.05, 0.4), rng.uniform(0.001, 0.004))
         if rng.random() < 0.5:

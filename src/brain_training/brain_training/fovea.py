@@ -125,7 +125,7 @@ class Looked:
             answer[OBJECT] += shift
             return answer
 
-        return closely(self.taken.worth, ask)[0]
+        return closely(self.taken.found, ask)[0]
 
 
 def targets(labels: Labels) -> np.ndarray:

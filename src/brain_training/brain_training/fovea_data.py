@@ -15,7 +15,7 @@ from typing import Iterator
 import numpy as np
 
 from brain_regions.vision import fovea, weights
-from brain_regions.vision.decode import votes
+from brain_regions.vision.decode import Vote, votes
 from brain_regions.vision.fovea import LAYERS, SIDE, Glance
 from brain_regions.vision.network import RESOLUTION, Looking, Rates
 from brain_runtime.contract.optics import seen
@@ -28,6 +28,7 @@ from brain_training.looks import PLAIN
 
 GLANCES = 6             # at each picture
 FIRST_LOOK = 9          # micro-steps of vision, from rest
+SUREST = 4, 0.3, 0.5    # of what vision tells of, most: see brain_regions.vision.fovea.apart
 SUPER = 2               # rays of a pixel, across and down
 FINEST = 10.0           # times as many pixels as a level picture has, that cameras show at most
 PLACED, STRETCHED, WIDER = 0.12, 0.3, 0.1   # of a glance's side: standard deviations, and a mean, of what it is off
@@ -41,16 +42,17 @@ def _vision(ann: bool) -> Looking | Rates:
     return Rates(weights.load(weights.ANN, ann=True).tensors) if ann else Looking(weights.load().tensors)
 
 
-def answer(picture: np.ndarray, ann: bool = False) -> np.ndarray:
-    """What the shipped vision, or its ANN baseline, answers to a level picture: [OUTPUTS, COLUMNS]."""
+def told(picture: np.ndarray, ann: bool = False) -> list[Vote]:
+    """Objects that the shipped vision, or its ANN baseline, tells of in a level picture."""
     vision = _vision(ann)
-    return (vision.answer(picture) if isinstance(vision, Rates) else vision.look(
-        picture, vision.rest(), FIRST_LOOK).state["u"]).T
+    answer = vision.answer(picture) if isinstance(vision, Rates) else vision.look(
+        picture, vision.rest(), FIRST_LOOK).state["u"]
+    return votes(answer.T)
 
 
 def pictures_of(shot: Shot, eye: Eye, glances: list[Glance], rng: np.random.Generator, finer: float
                 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a camera shows of glances.
+    """Pictures of glances, as a camera takes them.
 
     Args:
         shot: the picture that it took.
@@ -123,8 +125,7 @@ def moved(glance: Glance, rng: np.random.Generator) -> Glance:
 
 def drawn(shot: Shot, height: float, rng: np.random.Generator) -> list[Glance]:
     """:data:`GLANCES` of a picture: where vision says that something is, at what it misses, and anywhere."""
-    found = [glance for _, glance in fovea.apart(votes(answer(shot.picture), fovea.FAINT))]
-    rng.shuffle(found)      # the surest are not the hardest
+    found = [glance for _, glance in fovea.apart(told(shot.picture), *SUREST)]
     here = [Glance.at(bearing, math.log(away / height), math.log(wide)) for _, _, _, bearing, away, wide in shot.things
             if abs(bearing) < math.radians(58.0)]
     rng.shuffle(here)
@@ -176,15 +177,13 @@ class Taken:
         ann: it is the ANN baseline that looked.
 
     Attributes:
-        found, worth: what vision tells of it, and what is worth a glance.
+        found: what vision tells of it.
         objects: that it shows.
         height: of the camera (m).
     """
 
     def __init__(self, shot: Shot, eye: Eye, rng: np.random.Generator, ann: bool) -> None:
-        told = answer(shot.picture, ann)
-        self.found, self.worth = votes(told), votes(told, fovea.FAINT)
-        self.objects, self.height = shot.objects, eye.mount.height
+        self.found, self.objects, self.height = told(shot.picture, ann), shot.objects, eye.mount.height
         self._shot, self._eye, self._rng, self._finer = shot, eye, rng, finer(rng)
         self._shown: dict[Glance, np.ndarray] = {}
 

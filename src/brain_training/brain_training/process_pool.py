@@ -54,11 +54,15 @@ def _run(job: Job, tell: Callable[[Any], None]) -> None:
         tell((Failed(str(error)),))
 
 
-def at_once(jobs: Mapping[str, Job], progress: Progress) -> Iterator[tuple[str, Any]]:
-    """Runs jobs, and yields the name of each with its result, or with :class:`Failed`, when it is done."""
+def at_once(jobs: Mapping[str, Job], progress: Progress, environment: Mapping[str, str | None] | None = None
+            ) -> Iterator[tuple[str, Any]]:
+    """Runs jobs, and yields the name of each with its result, or with :class:`Failed`, when it is done.
+
+    ``environment``: added to theirs.
+    """
     left = set(jobs)
     with Processes([Workload(key, call=Call(_run, lambda job=job: (job,)), restart=NEVER)
-                    for key, job in jobs.items()]) as workers:
+                    for key, job in jobs.items()], environment=environment) as workers:
         while left:
             heard = workers.hear()
             assert heard is not None, "it has no end of its waiting"

@@ -40,6 +40,8 @@ USUAL_SHARE = 0.35       # of the rooms' clips are the simulator's own camera's
 PHOTOGRAPHED = 0.6      # of the other rooms' clips are exposed, blurred and noisy as a camera's are
 TEXTURES = 192          # of sceneries
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}      # of NumPy's, in each process that takes clips: else one of each core
+
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is to do."""
 
@@ -430,7 +432,7 @@ class Studio:
             clips = self._arrays(partial(_mapped, Path(folder), most / self._count))
             jobs = {which: Job(_take_apart, (empty, Path(folder), which, groups[int(which)::processes], most))
                     for which in done}
-            for _, made in at_once(jobs, tell):
+            for _, made in at_once(jobs, tell, ONE_THREAD):
                 if isinstance(made, Failed):
                     raise TrainingError(f"pictures cannot be taken: {made.why}")
         self._clips, self._taken = clips, np.arange(self._count) < most

@@ -38,5 +38,5 @@ class AnnVision(Vision):
             return {}, state
         picture, camera = seen
         self.count(multiplies=self._dense)
-        return {"objects": self._objects(self._votes(self._rates.answer(picture).T, inbox, camera), camera)}, {
+        return {"objects": self._objects(self._votes(self._rates.answer(picture).T, camera), camera)}, {
             "frames": state["frames"] % 2 ** 20 + 1}

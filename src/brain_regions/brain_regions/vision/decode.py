@@ -103,15 +103,14 @@ def named(candidates: Iterable[Vote], height: float, something: float = math.inf
     return sorted(found, key=lambda f: -f.confidence)
 
 
-def votes(answer: np.ndarray, floor: float = FLOOR) -> list[Vote]:
+def votes(answer: np.ndarray) -> list[Vote]:
     """Objects in one picture, of all colors and kinds, in the order of their surest columns.
 
     Args:
         answer: readout [OUTPUTS, COLUMNS].
-        floor: how sure a column must be of an object to have a vote, 0 to 1, neither included.
     """
     answer = np.asarray(answer, np.float64).reshape(SLOTS, ROWS, COLUMNS).swapaxes(0, 1).reshape(ROWS, -1)
-    active = np.flatnonzero(answer[OBJECT][0] > math.log(floor / (1.0 - floor)))
+    active = np.flatnonzero(answer[OBJECT][0] > _FLOOR)
     if not len(active):
         return []
     answer = answer[:, active]

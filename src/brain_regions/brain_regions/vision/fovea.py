@@ -36,7 +36,6 @@ LAYERS = Layers((
 ), (SIDE, SIDE), (3,), 1)
 STEPS = 6               # micro-steps of a glance, from rest
 MOST = 8                # glances at a picture
-FAINT = 0.05            # columns of vision's that are less sure of an object than this have no vote on where to look
 FINER = 1.5             # times as many pixels as a level picture has for a thing, from which on a glance shows more
 MARGIN = 2.2            # times an object's width that a glance is wide
 NARROWEST, WIDEST = math.radians(2.5), math.radians(75.0)
@@ -48,6 +47,7 @@ BESIDE = 0.25           # of a glance's side: what was found farther from its mi
 SEEN = 0.02             # and as sure as this, is looked at once more
 TWICE = 0.5             # of an object's width: what is found so near it, of its color, is the same
 FLATTEST = math.radians(-1.0)   # elevation of a place on the floor above which its distance cannot be told by it
+STEEP, LEAST = math.radians(-8.0), 0.3  # from where on it alone tells it; and its share, beside vision's, at least
 
 
 class Glance(NamedTuple):
@@ -76,13 +76,13 @@ class Glance(NamedTuple):
         unit = UNIT * self.side
         return ((azimuth - self.azimuth) * math.cos(self.elevation) / unit, (elevation - self.elevation) / unit)
 
-    def like(self, other: Glance, near: float = SAME) -> bool:
+    def like(self, other: Glance, near: float = SAME, alike: float = ALIKE) -> bool:
         """Tells whether two glances show the same: their middles are within ``near`` of a side, and sides alike."""
         left, up = self.place(other.azimuth, other.elevation)
-        return max(abs(left), abs(up)) < near / UNIT and abs(math.log(other.side / self.side)) < ALIKE
+        return max(abs(left), abs(up)) < near / UNIT and abs(math.log(other.side / self.side)) < alike
 
     def answered(self, vote: Vote, answer: np.ndarray) -> Vote:
-        """What vision found, as the fovea sees it by its answer [OUTPUTS]."""
+        """Corrects what vision found by the fovea's answer [OUTPUTS]."""
         answer = np.asarray(answer, np.float64)
         sure = 1.0 / (1.0 + math.exp(-min(max(float(answer[OBJECT][0]), -50.0), 50.0)))
         colors, shapes = softmax(answer[COLOR]), softmax(answer[SHAPE])
@@ -91,7 +91,8 @@ class Glance(NamedTuple):
         bearing = self.azimuth + aside * unit / math.cos(self.elevation)
         floor, away = self.elevation + down * unit, vote.away
         if floor < FLATTEST:
-            away = -math.log(math.tan(min(-floor, 1.5)))
+            share = min(max(floor / STEEP, LEAST), 1.0)
+            away += share * (-math.log(math.tan(min(-floor, 1.5))) - away)
         return Vote(color, sure * float(colors[color]), shapes.tolist(), bearing, away, math.log(self.side) + wide)
 
 
@@ -154,9 +155,8 @@ class Fovea:
             answer: vision's, [OUTPUTS, COLUMNS].
             picture, lens, mount, silent: see :meth:`look`.
         """
-        if not sees_more(lens):
-            return Closer(votes(answer), 0, 0, 0)
-        return self.look(votes(answer, FAINT), picture, lens, mount, silent)
+        found = votes(answer)
+        return self.look(found, picture, lens, mount, silent) if sees_more(lens) else Closer(found, 0, 0, 0)
 
     def look(self, votes: Sequence[Vote], picture: np.ndarray, lens: Lens, mount: Mount, silent: bool = False
              ) -> Closer:
@@ -232,11 +232,12 @@ def sees_more(lens: Lens) -> bool:
     return lens.focal * RESOLUTION >= FINER
 
 
-def apart(votes: Sequence[Vote]) -> list[tuple[Vote, Glance]]:
-    """The surest :data:`MOST` objects, and a glance at each; of those that one glance shows the surest alone."""
+def apart(votes: Sequence[Vote], most: int = MOST, near: float = SAME, alike: float = ALIKE
+          ) -> list[tuple[Vote, Glance]]:
+    """The surest objects, and a glance at each; of those that are one to :meth:`Glance.like` the surest alone."""
     found: list[tuple[Vote, Glance]] = []
     for vote in sorted(votes, key=lambda one: -one.sure):
         glance = Glance.at(vote.bearing, vote.away, vote.wide)
-        if len(found) < MOST and not any(other.like(glance) for _, other in found):
+        if len(found) < most and not any(other.like(glance, near, alike) for _, other in found):
             found.append((vote, glance))
     return found

@@ -21,7 +21,6 @@ from brain_regions.vision.asking import Asking, Picture, Rules, Stamp, doubt
 from brain_regions.vision.decode import Found
 from brain_regions.vision.region import Camera, Vision, VisionParameters
 from brain_runtime import FEATURE, SENSOR, In, Out, parameter
-from brain_runtime.contract import images
 from brain_runtime.contract.odometry import Odometry
 from brain_wire import messages
 from brain_wire.messages import make
@@ -175,7 +174,7 @@ class JointVision(Vision):
         picture = Picture(stamp, own, self._camera(stamp), (image.header.stamp, camera))
         if not self._asking.take(picture, doubt(found) >= self.parameters.doubt):
             return None
-        seen = camera.sight.level(images.rgb(image))
+        seen = camera.sight.level(self._seen)
         return self.hard(header=make("std_msgs/msg/Header", frame_id="camera"), height=seen.shape[0],
                          width=seen.shape[1], encoding="rgb8", step=3 * seen.shape[1], data=seen.reshape(-1))
 

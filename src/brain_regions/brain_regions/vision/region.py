@@ -95,6 +95,7 @@ class Vision(Trained, Lesionable, Framed):
         self._complained: set[str] = set()
         self._watch, self._odometry, self._past = PictureWatch(), Odometry(), Past()
         self._camera_mount = CameraMount()
+        self._seen = np.zeros((0, 0, 3), np.uint8)      # picture of the camera that is looked at
         self._also: list[decode.Found] = []     # taught things in the picture
 
     def load(self, path, device):
@@ -165,8 +166,7 @@ class Vision(Trained, Lesionable, Framed):
         new["excess"] = state["excess"] + max(whole - MOST_STEPS, 0)
         new["frames"] = np.array([frames], np.float32)
         # in a picture of nothing the network has learnt to find nothing in particular
-        outbox = {"objects": self._objects(self._votes(None if self._watch.plain else new["u"].T, inbox, camera),
-                                           camera)}
+        outbox = {"objects": self._objects(self._votes(None if self._watch.plain else new["u"].T, camera), camera)}
         if self.parameters.spikes and steps:
             outbox["spike_train"] = self._spikes(trains, int(frames) % len(trains))
         return outbox, new
@@ -211,6 +211,7 @@ class Vision(Trained, Lesionable, Framed):
             return self._complain(f"camera/image_raw is refused: {wrong}")
         if doubt:
             self._complain(doubt)
+        self._seen = picture
         return sight.level(picture), Camera(sight, lens, mount)
 
     def _complain(self, what: str) -> None:
@@ -221,14 +222,13 @@ class Vision(Trained, Lesionable, Framed):
 
     # -- output ----------------------------------------------------------------------------------------------------
 
-    def _votes(self, answer: np.ndarray | None, inbox: Any, camera: Camera) -> list[decode.Vote] | None:
-        """Objects in what the network answered to the picture in the inbox, looked at again; of nothing None."""
+    def _votes(self, answer: np.ndarray | None, camera: Camera) -> list[decode.Vote] | None:
+        """Objects in what the network answered to the picture that is seen, looked at again; of nothing None."""
         if answer is None:
             return None
         if not self.parameters.fovea:
             return decode.votes(answer)
-        closer = self._fovea.votes(answer, images.rgb(inbox.get("image")), camera.lens, camera.mount,
-                                   self.parameters.silent)
+        closer = self._fovea.votes(answer, self._seen, camera.lens, camera.mount, self.parameters.silent)
         self.count(spikes=closer.spikes, synops=closer.synops, multiplies=self._fovea.multiplies * closer.glances,
                    updates=self._fovea.neurons * fovea.STEPS * closer.glances)
         return closer.found

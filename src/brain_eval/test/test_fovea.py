@@ -66,6 +66,7 @@ def test_glances_are_neither_too_narrow_nor_too_wide(wide):
 
 def test_what_stands_where_the_answer_says_is_told_there():
     bearing, away, wide = 0.43, 3.0, 0.09
+    assert math.atan2(1.0, away) > -fovea.STEEP     # looked at so steeply that the floor alone tells the distance
     aside, down = GLANCE.place(bearing, -math.atan2(1.0, away))
     told = GLANCE.answered(vote(), answer(aside, down, math.log(wide / GLANCE.side), color=2, kind=1))
     assert told.color == 2 and told.shapes.index(max(told.shapes)) == 1 and told.sure == pytest.approx(1.0, abs=1e-3)
@@ -76,6 +77,12 @@ def test_what_stands_where_the_answer_says_is_told_there():
 def test_a_distance_that_the_floor_does_not_tell_stays():
     far = Glance(0.0, 0.0, 0.2).answered(vote(away=40.0), answer(down=0.5))
     assert math.exp(far.away) == pytest.approx(40.0)
+
+
+def test_the_flatter_a_glance_the_more_of_the_distance_before_stays():
+    for away, low, high in ((8.0, 8.0, 9.0), (16.0, 11.0, 12.0)):
+        glance = Glance(0.0, -math.atan2(1.0, away), 0.1)
+        assert low < math.exp(glance.answered(vote(away=9.0), answer()).away) < high
 
 
 @pytest.mark.parametrize("value", [1e9, -1e9])
