@@ -91,6 +91,22 @@ def test_wild_answers_are_kept_within_bounds(value):
     assert abs(told.bearing) < math.pi and 0.0 <= told.sure <= 1.0 and all(map(math.isfinite, told[3:]))
 
 
+def test_whatever_the_network_answers_glances_stay_in_the_world():
+    rng, asked = np.random.default_rng(0), []
+
+    def ask(glance):
+        asked.append(glance)
+        assert all(map(math.isfinite, glance)) and abs(glance.elevation) < 1.6 and abs(glance.azimuth) < 1.6
+        return rng.normal(0.0, 10.0 ** rng.uniform(-1, 3), OUTPUTS // SLOTS)
+
+    for _ in range(200):
+        votes = [Vote(0, 0.9, [1.0, 0.0, 0.0, 0.0, 0.0], rng.uniform(-1.3, 1.3), rng.uniform(-3.0, 5.0),
+                      rng.uniform(-5.0, 1.0)) for _ in range(4)]
+        found, glances = fovea.closely(votes, ask)
+        assert glances == len(asked) <= fovea.MOST and all(map(math.isfinite, (v for one in found for v in one[3:])))
+        asked.clear()
+
+
 def test_one_glance_is_enough_for_two_votes_for_one_place_and_there_is_an_end_of_them():
     red, orange, beside = vote(), vote(color=4, sure=0.5, bearing=0.01), vote(bearing=0.5, sure=0.8)
     assert [one for one, _ in fovea.apart([orange, beside, red])] == [red, beside]

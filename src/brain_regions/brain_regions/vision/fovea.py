@@ -21,7 +21,7 @@ import numpy as np
 from brain_regions.circuits import synapses
 from brain_regions.membranes import decay
 from brain_regions.vision import weights
-from brain_regions.vision.decode import Vote, softmax, votes
+from brain_regions.vision.decode import WIDEST as FARTHEST_ASIDE, Vote, softmax, votes
 from brain_regions.vision.network import (ASIDE, COLOR, DISTANCE, EXTENT, INPUTS, MICRO_STEP, OBJECT, READOUT,
                                           RESOLUTION, SHAPE, Layer, Layers, Looking, Rates, Tensors, circuit)
 from brain_runtime.contract.images import Lens
@@ -60,7 +60,7 @@ class Glance(NamedTuple):
     @classmethod
     def at(cls, bearing: float, away: float, wide: float) -> Glance:
         """A glance at an object; see :class:`.decode.Vote`. It stands on the floor, and is about as high as wide."""
-        width = math.exp(wide)
+        width = min(math.exp(wide), WIDEST)
         return cls(bearing, width / 2 - math.atan(math.exp(-away)), min(max(MARGIN * width, NARROWEST), WIDEST))
 
     def directions(self, side: int = SIDE) -> np.ndarray:
@@ -88,12 +88,14 @@ class Glance(NamedTuple):
         colors, shapes = softmax(answer[COLOR]), softmax(answer[SHAPE])
         color, unit = int(colors.argmax()), UNIT * self.side
         aside, down, wide = (min(max(float(answer[row][0]), -3.0), 3.0) for row in (ASIDE, DISTANCE, EXTENT))
-        bearing = self.azimuth + aside * unit / math.cos(self.elevation)
+        bearing = self.azimuth + aside * unit / max(math.cos(self.elevation), 0.1)
+        bearing = min(max(bearing, -FARTHEST_ASIDE), FARTHEST_ASIDE)
         floor, away = self.elevation + down * unit, vote.away
         if floor < FLATTEST:
             share = min(max(floor / STEEP, LEAST), 1.0)
             away += share * (-math.log(math.tan(min(-floor, 1.5))) - away)
-        return Vote(color, sure * float(colors[color]), shapes.tolist(), bearing, away, math.log(self.side) + wide)
+        return Vote(color, sure * float(colors[color]), shapes.tolist(), bearing, away,
+                    min(math.log(self.side) + wide, 1.0))
 
 
 class Closer(NamedTuple):
