@@ -149,7 +149,8 @@ def camera_info(width, height, f, cx, cy):
 
 @pytest.mark.slow
 def test_a_camera_info_or_picture_that_is_refused_is_what_the_goal_waits_for():
-    host = LocalHost({"vision": Vision("vision"), "pfc": PrefrontalCortex("pfc")})
+    host = LocalHost({"vision": Vision("vision"), "pfc": PrefrontalCortex("pfc")},
+                     parameters={"vision": {"camera_confirmed": True}})
     statuses, objects, beats = [], [], {}
     host.listen("goal/status", statuses.append)
     host.listen("vision/objects", objects.append)

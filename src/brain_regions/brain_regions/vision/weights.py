@@ -16,7 +16,8 @@ FORMAT = "3"
 REGION = "vision"
 SHIPPED = Path(__file__).parent / "weights" / "vision.safetensors"
 ANN = Path(__file__).parent / "weights" / "vision_ann.safetensors"
-FOVEA, FOVEA_ANN = SHIPPED.with_name("fovea.safetensors"), SHIPPED.with_name("fovea_ann.safetensors")
+FOVEA = SHIPPED.parent / "fovea" / "fovea.safetensors"      # apart, since vision cannot run with it in place of its own
+FOVEA_ANN = FOVEA.with_name("fovea_ann.safetensors")
 WIDEST = 8      # times the hidden neurons; a larger network was never tried
 REMEDY = "make new ones with `brain train vision`"
 
