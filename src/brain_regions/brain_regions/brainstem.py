@@ -286,7 +286,8 @@ class Brainstem(Scanning):
         sideways = min(max(wanted[1], -most), most)
         angular = min(max(wanted[2], -p.max_angular), p.max_angular)
         action = LIMITED if (linear, sideways, angular) != wanted else PASSED
-        reason = "" if not action else f"{careful} asks for care" if careful else (
+        reason = "" if not action else (
+            f"{careful} asks for care" if careful and math.hypot(*wanted[:2]) > p.crawl else
             "speed limit" if most or not wanted[1] else "the base cannot move sideways")
         if speed := math.hypot(linear, sideways):
             way = math.atan2(sideways, linear)

@@ -12,10 +12,10 @@ from torch import nn
 from brain_regions.vision import weights
 from brain_regions.vision.decode import Vote, named
 from brain_regions.vision.fovea import LAYERS, STEPS, Fovea, Glance, closely
-from brain_regions.vision.network import OBJECT, widened
-from brain_training.definitions.vision import AnnBaseline, SpikingVision, tensors
+from brain_regions.vision.network import OBJECT
+from brain_training.definitions.vision import SpikingVision, tensors
 from brain_training.fovea_data import GLANCES, KINDS, GlanceRecipe, Taken, held_out
-from brain_training.task import SIZES, Progress, stream
+from brain_training.task import Progress, stream
 from brain_training.vision import FALSE, PURPOSES, VisionTask, mirrored, order_of
 from brain_training.vision_data import UNSURE, Labels
 from brain_training.vision_score import Tally
@@ -30,6 +30,7 @@ class FoveaTask(VisionTask):
 
     name = "fovea"
     longest = False
+    layers = LAYERS
     full = GlanceRecipe(rooms=2500, clips_per_room=6, frames=GLANCES, scenes=30_000, epochs=8, batch=128, by_rates=0.5,
                         half=True)
     tiny = GlanceRecipe(rooms=4, clips_per_room=2, frames=GLANCES, scenes=6, epochs=1, batch=16)
@@ -43,13 +44,6 @@ class FoveaTask(VisionTask):
     def recorded(cls, bags: Any, *, quick: bool) -> Any:
         """Raises ValueError: no recording tells where to look."""
         raise ValueError("the fovea is trained on the simulator's data alone, and takes no --bags; vision does")
-
-    def build(self, seed: int) -> nn.Module:
-        """A network before training."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = (SpikingVision if self.spiking else AnnBaseline)(widened(SIZES[self.size], LAYERS))
-            return network.to(memory_format=torch.channels_last)
 
     @property
     def _clips(self) -> int:

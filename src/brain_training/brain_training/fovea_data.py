@@ -18,6 +18,7 @@ from brain_regions.vision import fovea, weights
 from brain_regions.vision.decode import Vote, votes
 from brain_regions.vision.fovea import LAYERS, SIDE, Glance
 from brain_regions.vision.network import RESOLUTION, Looking, Rates
+from brain_regions.vision.region import FIRST_STEPS
 from brain_runtime.contract.optics import seen
 from brain_sim import scenery
 from brain_sim.photography import Camera
@@ -27,7 +28,6 @@ from brain_training.vision_data import (CLEAR_PIXELS, NEAR_SHARE, NOTHING, PHOTO
 from brain_training.looks import PLAIN
 
 GLANCES = 6             # at each picture
-FIRST_LOOK = 9          # micro-steps of vision, from rest
 SUREST = 4, 0.3, 0.5    # of what vision tells of, most: see brain_regions.vision.fovea.apart
 SUPER = 2               # rays of a pixel, across and down
 FINEST = 10.0           # times as many pixels as a level picture has, that cameras show at most
@@ -46,7 +46,7 @@ def told(picture: np.ndarray, ann: bool = False) -> list[Vote]:
     """Objects that the shipped vision, or its ANN baseline, tells of in a level picture."""
     vision = _vision(ann)
     answer = vision.answer(picture) if isinstance(vision, Rates) else vision.look(
-        picture, vision.rest(), FIRST_LOOK).state["u"]
+        picture, vision.rest(), FIRST_STEPS).state["u"]
     return votes(answer.T)
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from brain_regions.membranes import decay
 from brain_regions.vision import weights
 from brain_regions.vision.decode import decode
-from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, MICRO_STEP, OBJECT, READOUT,
-                                          ROWS, SHAPE, Looking, column_angles, widened)
+from brain_regions.vision.network import (ASIDE, ASIDE_UNIT, COLOR, DISTANCE, EXTENT, LAYERS, MICRO_STEP, OBJECT,
+                                          READOUT, ROWS, SHAPE, Looking, column_angles, widened)
 from brain_training.definitions.vision import AnnBaseline, SpikingVision, carried, prepare, save
 from brain_training.task import BASE, SIZES, Lost, Progress, Task, stream
 from brain_training.vision_data import UNSURE, Labels, Recipe, Studio, Way, make_scenes, make_ways
@@ -97,6 +97,7 @@ class VisionTask(Task):
     counts = True
     sizes = tuple(SIZES)
     looks = False
+    layers = LAYERS
     full = Recipe(rooms=10_000, clips_per_room=9, scenes=25_000, epochs=9, half=True)
     tiny = Recipe(rooms=24, clips_per_room=2, scenes=12, epochs=1, batch=16)
 
@@ -142,7 +143,7 @@ class VisionTask(Task):
         """A network before training."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = (SpikingVision if self.spiking else AnnBaseline)(widened(SIZES[self.size]))
+            network = (SpikingVision if self.spiking else AnnBaseline)(widened(SIZES[self.size], self.layers))
             return network.to(memory_format=torch.channels_last)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from brain_regions.circuits import synapses
 from brain_regions.vision import Vision
 from brain_regions.vision import network as network_file, weights as weight_file
 from brain_regions.vision.fovea import Fovea
@@ -23,8 +22,7 @@ class AnnVision(Vision):
     def load(self, path, device):
         """See :meth:`brain_regions.trained.Trained.load`."""
         loaded = weight_file.load(path, ann=True)
-        threshold, whole = weight_file.threshold(path, loaded), network_file.circuit(loaded.tensors)
-        self._dense = sum(synapses(whole, projection) for projection in whole.projections)
+        threshold, self._dense = weight_file.threshold(path, loaded), network_file.multiplies(loaded.tensors)
         self._rates, self._threshold, self.weights_hash = network_file.Rates(loaded.tensors), threshold, loaded.digest
         self._fovea = Fovea(weight_file.FOVEA_ANN, ann=True)
 

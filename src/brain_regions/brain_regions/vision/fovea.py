@@ -18,12 +18,11 @@ from typing import Callable, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
-from brain_regions.circuits import synapses
 from brain_regions.membranes import decay
 from brain_regions.vision import weights
 from brain_regions.vision.decode import WIDEST as FARTHEST_ASIDE, Vote, softmax, votes
 from brain_regions.vision.network import (ASIDE, COLOR, DISTANCE, EXTENT, INPUTS, MICRO_STEP, OBJECT, READOUT,
-                                          RESOLUTION, SHAPE, Layer, Layers, Looking, Rates, Tensors, circuit)
+                                          RESOLUTION, SHAPE, Layer, Layers, Looking, Rates, Tensors, multiplies)
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Levelled, Mount, OpticsError
 
@@ -141,7 +140,7 @@ class Fovea:
         self._network = (Rates if ann else Looking)(tensors, LAYERS)
         self._part = 1.0 - decay(READOUT.tau, STEPS * MICRO_STEP)     # of the readout, which begins at 0
         self.neurons = 0 if ann else self._network.neurons
-        self.multiplies = multiplies(tensors) if ann else self._network.multiplies
+        self.multiplies = multiplies(tensors, LAYERS) if ann else self._network.multiplies
 
     def answer(self, shown: np.ndarray, silent: bool = False) -> tuple[np.ndarray, int, int]:
         """Answer [OUTPUTS] to a glance, uint8 [SIDE, SIDE, 3]; spikes and synaptic operations that it took."""
@@ -221,12 +220,6 @@ def once(votes: Iterable[Vote]) -> list[Vote]:
                    and abs(vote.wide - other.wide) < 1.0 for other in found):
             found.append(vote)
     return found
-
-
-def multiplies(tensors: Tensors) -> int:
-    """Multiply-accumulates of a glance in the ANN baseline."""
-    whole = circuit(tensors, LAYERS)
-    return sum(synapses(whole, projection) for projection in whole.projections)
 
 
 def sees_more(lens: Lens) -> bool:

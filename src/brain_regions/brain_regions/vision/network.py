@@ -29,7 +29,7 @@ from typing import Iterable, Mapping, NamedTuple
 
 import numpy as np
 
-from brain_regions.circuits import INPUT, Circuit, Convolution, Population, fan_outs, neurons
+from brain_regions.circuits import INPUT, Circuit, Convolution, Population, fan_outs, neurons, synapses
 from brain_regions.convolutions import Charging, Convolving
 from brain_regions.lesions import Lesion
 from brain_regions.membranes import LI, LIF, decay, lif_run
@@ -197,6 +197,12 @@ def circuit(tensors: Tensors, layers: Layers = LAYERS) -> Circuit:
         start += layers[k].outputs
     populations.append(Population("readout", (layers.outputs, 1, layers.columns), READOUT))
     return Circuit("vision", (INPUTS, *layers.size), tuple(populations), tuple(projections), MICRO_STEP)
+
+
+def multiplies(tensors: Tensors, layers: Layers = LAYERS) -> int:
+    """Multiply-accumulates of a picture in the ANN baseline."""
+    whole = circuit(tensors, layers)
+    return sum(synapses(whole, projection) for projection in whole.projections)
 
 
 class Looked(NamedTuple):
