@@ -26,13 +26,14 @@ PLAIN = 5.0, 15.0                   # gray levels between the darkest and bright
 NOISE = 25.0, 0.9                   # gray levels between neighboring pixels, and their share in those between others
 DISTANT = range(2, 17)              # pixels that lie between those
 NOISY = 5                           # pictures in a row
-COLUMNS = 128                       # of a picture, at most about so many are compared with those of another
+COLUMNS = 128                       # and columns; means of so many are compared with those of another picture
 TURNED = math.radians(8.0), math.radians(20.0), 0.15    # rad: between two such, at least and at most; m: less
 SHIFT = 2, 0.35                     # columns, share of their number: by so far what they show moved
 ALIKE = 0.8                         # correlation at that shift
 BETTER, SURE = 0.2, 0.8             # by how much more than at any as it should be, at most, and over several of them
 NARROW = 0.15                       # picture widths that it moves by the focal length after which the next is compared
 SCALES = 0.5, 3.0                   # times that shift: at the edges of a wide picture things move farther
+CUT = 1.0, 0.6                      # picture widths, the longest focal length that is looked for; correlation below
 JUMP = (0.5, 1.0)                   # m, rad between two pictures: the robot was carried,
 FASTEST = (2.0, 4.0)                # m/s, rad/s: if so far in that time
 MIRRORED = ("what its pictures show moves the wrong way while the robot turns; is the camera upside down (turn or flip "
@@ -68,6 +69,7 @@ class PictureWatch:
         self._plain_since: tuple[float, float] | None = None        # least and largest yaw since nothing is in it
         self._noisy = 0             # pictures in a row
         self._across: tuple[np.ndarray, Pose] | None = None     # means of the columns of one before, from where
+        self._last: tuple[np.ndarray, Pose] | None = None       # those of the picture before
         self._wrong = {MIRRORED: 0.0, SCALED: 0.0}      # surplus of wrong shifts
         self._found = {MIRRORED: False, SCALED: False}  # until nothing is left of it
 
@@ -86,7 +88,7 @@ class PictureWatch:
         if pose is not None:
             self._move(pose, now)
         every = max(len(picture) // ROWS, 1)
-        self.plain = plain = self._is_plain(picture[::every])
+        self.plain = plain = self._is_plain(picture[::every, ::max(picture.shape[1] // COLUMNS, 1)])
         why = (self._plain(plain) or self._noise(picture, every) or self._frozen(picture, plain, pose, now)
                or self._turns(picture, pose, focal))
         if why:
@@ -134,19 +136,27 @@ class PictureWatch:
 
     def _turns(self, picture: np.ndarray, pose: Pose | None, focal: float | None) -> str:
         """Checks whether what the pictures show moves the wrong way, too far or too little while the robot turns."""
-        if pose is None or self._across is None:
-            self._across = None if pose is None else (_columns(picture), pose)
+        if pose is None:
+            self._across = self._last = None
+            return self._said()
+        now = _columns(picture)
+        last, self._last = self._last, (now, pose)
+        if last is not None and self._is_cut(*last):
+            for fault, surplus in self._wrong.items():
+                self._wrong[fault] = max(surplus - BETTER, 0.0)
+        if self._across is None:
+            self._across = now, pose
             return self._said()
         before, then = self._across
         ahead, left, turned = since(then, pose)
         least = TURNED[0] if focal is None else min(TURNED[0], math.atan(NARROW / focal))
         if abs(turned) < least and math.hypot(ahead, left) < TURNED[2]:
             return self._said()
-        now = _columns(picture)
         self._across = now, pose
         if not least <= abs(turned) <= TURNED[1] or math.hypot(ahead, left) >= TURNED[2] or now.shape != before.shape:
             return self._said()
-        right, wrong = (_alike(before, now, way) for way in ((1, -1) if turned > 0.0 else (-1, 1)))
+        shifts = range(SHIFT[0], int(SHIFT[1] * len(now)))
+        right, wrong = (_alike(before, now, way, shifts) for way in ((1, -1) if turned > 0.0 else (-1, 1)))
         self._judge(MIRRORED, max(right.values()), max(wrong.values()))
         by = 0.0 if focal is None else len(now) * focal * math.tan(abs(turned))
         if SHIFT[0] / SCALES[1] < by <= SHIFT[1] * len(now):     # at some such shifts they are compared
@@ -154,6 +164,19 @@ class PictureWatch:
             self._judge(SCALED, max(right[shift] for shift in near),
                         max((right[shift] for shift in right.keys() - near), default=0.0))
         return self._said()
+
+    def _is_cut(self, before: np.ndarray, then: Pose) -> bool:
+        """Checks whether the picture is another than the one before, and not that one moved: it is of a film.
+
+        What the pictures of a film show tells nothing of this camera.
+        """
+        now, pose = self._last
+        ahead, left, turned = since(then, pose)
+        if now.shape != before.shape or abs(turned) > TURNED[1] or math.hypot(ahead, left) >= TURNED[2]:
+            return False
+        near = range(SHIFT[0] + math.ceil(CUT[0] * len(now) * math.tan(abs(turned))) + 1)
+        alike = max(max(_alike(before, now, way, near).values()) for way in (1, -1))
+        return alike < CUT[1] and alike != 0.0      # 0: there is nothing in one of them
 
     def _judge(self, fault: str, right: float, wrong: float) -> None:
         """Adds up by how much pictures are more alike at a shift that is a fault's than at any as it should be."""
@@ -190,10 +213,10 @@ def _columns(picture: np.ndarray) -> np.ndarray:
     return across[:len(across) // together * together].reshape(-1, together, 3).mean(1)
 
 
-def _alike(before: np.ndarray, now: np.ndarray, way: int) -> dict[int, float]:
+def _alike(before: np.ndarray, now: np.ndarray, way: int, shifts: range) -> dict[int, float]:
     """Correlation of two rows of columns by the shift of the second, to the right (``way`` 1) or to the left (-1)."""
     size, found = len(now), {}
-    for shift in range(SHIFT[0], int(SHIFT[1] * size)):
+    for shift in shifts:
         one, other = (before[:size - shift], now[shift:]) if way > 0 else (before[shift:], now[:size - shift])
         one, other = one - one.mean(0), other - other.mean(0)
         both = math.sqrt(float((one * one).sum()) * float((other * other).sum()))

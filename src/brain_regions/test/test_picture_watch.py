@@ -104,6 +104,15 @@ def test_a_focal_length_that_is_a_little_wrong_or_not_known_is_taken(factor, tur
     assert not any(look(SOUND["as it is"], 15.0, turning=turning, focal=factor and factor * FOCAL))
 
 
+@pytest.mark.parametrize("views", [4, 8, 13])
+@pytest.mark.parametrize("turning", [0.6, -0.9, 1.5])
+def test_pictures_of_a_film_that_tell_nothing_of_how_the_robot_turns_are_taken(views, turning):
+    def film(yaw, now):
+        return view(math.tau * (round(30 * now) % views) / views)
+
+    assert not any(look(film, 20.0, turning=turning, period=1 / 30))
+
+
 @pytest.mark.parametrize("kind", SOUND)
 def test_a_sound_camera_is_believed(kind):
     assert not any(look(SOUND[kind], 15.0, turning=0.9))
