@@ -118,6 +118,7 @@ def stamp_of(tests: bool) -> str:
     names = [*PACKAGES, *TEST_PACKAGES]
     files = [CONSTRAINTS, Path(__file__)]
     files += [ROOT / "src" / name / file for name in names for file in ("setup.cfg", "setup.py", "pyproject.toml")]
+    files += sorted((ROOT / "src").glob("*/*/*.c"))
     for file in files:
         digest.update(file.read_bytes())
     # Scripts and editable installs hold absolute paths, and a linked interpreter may be upgraded in place.

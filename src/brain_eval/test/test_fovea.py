@@ -68,26 +68,29 @@ def test_what_stands_where_the_answer_says_is_told_there():
     bearing, away, wide = 0.43, 3.0, 0.09
     assert math.atan2(1.0, away) > -fovea.STEEP     # looked at so steeply that the floor alone tells the distance
     aside, down = GLANCE.place(bearing, -math.atan2(1.0, away))
-    told = GLANCE.answered(vote(), answer(aside, down, math.log(wide / GLANCE.side), color=2, kind=1))
+    told, again = GLANCE.answered(vote(), answer(aside, down, math.log(wide / GLANCE.side), color=2, kind=1))
     assert told.color == 2 and told.shapes.index(max(told.shapes)) == 1 and told.sure == pytest.approx(1.0, abs=1e-3)
     assert told.bearing == pytest.approx(bearing) and math.exp(told.away) == pytest.approx(away)
     assert math.exp(told.wide) == pytest.approx(wide)
+    # and a second glance is at it, wherever the first one was
+    assert again.azimuth == pytest.approx(bearing) and again.side == pytest.approx(fovea.MARGIN * wide)
+    assert again.elevation == pytest.approx(wide / 2 - math.atan2(1.0, away))
 
 
 def test_a_distance_that_the_floor_does_not_tell_stays():
-    far = Glance(0.0, 0.0, 0.2).answered(vote(away=40.0), answer(down=0.5))
+    far, _ = Glance(0.0, 0.0, 0.2).answered(vote(away=40.0), answer(down=0.5))
     assert math.exp(far.away) == pytest.approx(40.0)
 
 
 def test_the_flatter_a_glance_the_more_of_the_distance_before_stays():
     for away, low, high in ((8.0, 8.0, 9.0), (16.0, 11.0, 12.0)):
         glance = Glance(0.0, -math.atan2(1.0, away), 0.1)
-        assert low < math.exp(glance.answered(vote(away=9.0), answer()).away) < high
+        assert low < math.exp(glance.answered(vote(away=9.0), answer())[0].away) < high
 
 
 @pytest.mark.parametrize("value", [1e9, -1e9])
 def test_wild_answers_are_kept_within_bounds(value):
-    told = GLANCE.answered(vote(), np.full(OUTPUTS // SLOTS, value))
+    told, _ = GLANCE.answered(vote(), np.full(OUTPUTS // SLOTS, value))
     assert abs(told.bearing) < math.pi and 0.0 <= told.sure <= 1.0 and all(map(math.isfinite, told[3:]))
 
 

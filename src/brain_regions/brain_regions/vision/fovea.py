@@ -38,6 +38,7 @@ MOST = 8                # glances at a picture
 FINER = 1.5             # times as many pixels as a level picture has for a thing, from which on a glance shows more
 MARGIN = 2.2            # times an object's width that a glance is wide
 NARROWEST, WIDEST = math.radians(2.5), math.radians(75.0)
+STEEPEST = math.radians(80.0)   # that is looked up or down
 UNIT = 0.25             # of a glance's side, in which places in it are told
 SAME = 0.2              # of a glance's side: glances whose middles are so near, and whose sides alike, are one
 ALIKE = 0.4             # of the logarithms of sides
@@ -58,9 +59,14 @@ class Glance(NamedTuple):
 
     @classmethod
     def at(cls, bearing: float, away: float, wide: float) -> Glance:
-        """A glance at an object; see :class:`.decode.Vote`. It stands on the floor, and is about as high as wide."""
-        width = min(math.exp(wide), WIDEST)
-        return cls(bearing, width / 2 - math.atan(math.exp(-away)), min(max(MARGIN * width, NARROWEST), WIDEST))
+        """A glance at an object that stands on the floor; see :class:`.decode.Vote`."""
+        return cls.over(bearing, -math.atan(math.exp(-away)), min(math.exp(wide), WIDEST))
+
+    @classmethod
+    def over(cls, azimuth: float, foot: float, width: float) -> Glance:
+        """A glance at what stands at a place, by its azimuth and elevation (rad), and is about as high as wide."""
+        elevation = min(max(foot + width / 2, -STEEPEST), STEEPEST)
+        return cls(azimuth, elevation, min(max(MARGIN * width, NARROWEST), WIDEST))
 
     def directions(self, side: int = SIDE) -> np.ndarray:
         """Directions [side, side, 3] of its pixels, of any length, as :func:`.network.directions`."""
@@ -80,8 +86,8 @@ class Glance(NamedTuple):
         left, up = self.place(other.azimuth, other.elevation)
         return max(abs(left), abs(up)) < near / UNIT and abs(math.log(other.side / self.side)) < alike
 
-    def answered(self, vote: Vote, answer: np.ndarray) -> Vote:
-        """Corrects what vision found by the fovea's answer [OUTPUTS]."""
+    def answered(self, vote: Vote, answer: np.ndarray) -> tuple[Vote, Glance]:
+        """Corrects what vision found by the fovea's answer [OUTPUTS]; and a glance at where it was seen."""
         answer = np.asarray(answer, np.float64)
         sure = 1.0 / (1.0 + math.exp(-min(max(float(answer[OBJECT][0]), -50.0), 50.0)))
         colors, shapes = softmax(answer[COLOR]), softmax(answer[SHAPE])
@@ -93,8 +99,9 @@ class Glance(NamedTuple):
         if floor < FLATTEST:
             share = min(max(floor / STEEP, LEAST), 1.0)
             away += share * (-math.log(math.tan(min(-floor, 1.5))) - away)
-        return Vote(color, sure * float(colors[color]), shapes.tolist(), bearing, away,
-                    min(math.log(self.side) + wide, 1.0))
+        wide = min(math.log(self.side) + wide, 1.0)
+        found = Vote(color, sure * float(colors[color]), shapes.tolist(), bearing, away, wide)
+        return found, Glance.over(bearing, floor, min(math.exp(wide), WIDEST))
 
 
 class Closer(NamedTuple):
@@ -186,7 +193,7 @@ class Fovea:
 
 
 def closely(votes: Sequence[Vote], ask: Callable[[Glance], np.ndarray | None]) -> tuple[list[Vote], int]:
-    """Looks again at the surest objects, and once more where the first glance was beside one, or far too wide for it.
+    """Looks again at the surest objects, and once more where a glance was beside one, or too wide for it.
 
     Args:
         votes: objects that vision found.
@@ -202,8 +209,7 @@ def closely(votes: Sequence[Vote], ask: Callable[[Glance], np.ndarray | None]) -
             answer = ask(glance) if glances < MOST else None
             if answer is None:
                 break
-            told, glances = glance.answered(told or vote, answer), glances + 1
-            again = Glance.at(told.bearing, told.away, told.wide)
+            (told, again), glances = glance.answered(told or vote, answer), glances + 1
             if told.sure < SEEN or again.like(glance, BESIDE):
                 break
             glance = again
