@@ -79,7 +79,7 @@ def test_it_goes_on_without_what_is_compiled(monkeypatch, tmp_path):
     monkeypatch.setattr(convolutions, "LIBRARY", tmp_path / "none.so")
     try:
         rng = np.random.default_rng(8)
-        weight, product = made(LAYERS[1], rng)
+        _, product = made(LAYERS[1], rng)
         assert convolutions.by_events() is None and product(heard(LAYERS, 1, rng)).shape == (3, 20, 64, 24)
     finally:
         monkeypatch.undo()

@@ -217,7 +217,8 @@ class Builder:
             return 0.0
         half = (radius * rng.uniform(1.0, 3.0), radius * rng.uniform(1.0, 3.0), rng.uniform(0.02, 0.45))
         half = tuple(float(v) for v in half)
-        self._solids.append(Solid(BOX, (*at, half[2]), half, self._material(0.3), float(rng.uniform(-math.pi, math.pi))))
+        material, turn = self._material(0.3), float(rng.uniform(-math.pi, math.pi))
+        self._solids.append(Solid(BOX, (*at, half[2]), half, material, turn))
         return 2 * half[2]
 
     def _stack(self, below: Solid, base: float, radius: float) -> None:
@@ -260,8 +261,8 @@ class Builder:
                   solid.at[1] + ahead * math.sin(turn) + left * math.cos(turn), solid.at[2] + up)
             # a plate that lies on the face: its own z is ahead
             half = (part[1] * z, part[0] * wide, 0.01 * deep)
-            self._solids.append(Solid(shape, tuple(map(float, at)), tuple(map(float, half)), material, turn, math.pi / 2,
-                                      solid.thing))
+            self._solids.append(Solid(shape, tuple(map(float, at)), tuple(map(float, half)), material, turn,
+                                      math.pi / 2, solid.thing))
         if rng.random() < 0.5:
             self._solids.append(Solid(shape, (*solid.at[:2], solid.at[2] + z),
                                       (float(part[0] * x), float(part[0] * y), 0.01 * z), material, solid.turn, 0.0,
