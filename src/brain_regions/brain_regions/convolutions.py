@@ -68,7 +68,8 @@ class Convolving:
         self._rooms: dict[tuple[int, ...], _Room] = {}
         fits = compiled and len(weight) % LANES == 0 and weight.shape[1] <= MOST_INPUTS
         self._compiled = by_events() if fits else None
-        self._events = np.empty(0, _EVENT), np.empty(0, np.int32)
+        self._shape: tuple[tuple[int, ...], _Shape, tuple[int, ...]] | None = None      # of what was heard last
+        self._events: tuple[np.ndarray, np.ndarray]
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Convolves float32 [pictures, rows, columns, inputs] to new float32 [pictures, rows, columns, outputs].
@@ -81,14 +82,18 @@ class Convolving:
         return self._product(x) if self._compiled is None else self._by_events(x)
 
     def _by_events(self, x: np.ndarray) -> np.ndarray:
-        x, (pictures, rows, columns, channels) = np.ascontiguousarray(x, np.float32), x.shape
-        found = np.empty((pictures, *self._size(rows, columns), len(self._bias)), np.float32)
-        if len(self._events[0]) <= rows * columns * channels:
+        x = np.ascontiguousarray(x, np.float32)
+        if self._shape is None or self._shape[0] != x.shape:
+            pictures, rows, columns, channels = x.shape
+            size = self._size(rows, columns)
+            self._shape = x.shape, _Shape(*x.shape, *self._kernel, len(self._bias), *size, *self._stride,
+                                          *self._padding, *self._dilation), (pictures, *size, len(self._bias))
             self._events = np.empty(rows * columns * channels + 1, _EVENT), np.empty(rows * columns, np.int32)
-        shape = _Shape(*x.shape, *self._kernel, *found.shape[3:], *found.shape[1:3], *self._stride, *self._padding,
-                       *self._dilation)
-        self._compiled(ctypes.addressof(shape), *(array.ctypes.data for array in (
-            x, self._weight, self._bias, found, *self._events)))
+        _, told, size = self._shape
+        found = np.empty(size, np.float32)
+        events, counts = self._events
+        self._compiled(ctypes.byref(told), x.ctypes.data, self._weight.ctypes.data, self._bias.ctypes.data,
+                       found.ctypes.data, events.ctypes.data, counts.ctypes.data)
         return found
 
     def _product(self, x: np.ndarray) -> np.ndarray:

@@ -174,9 +174,12 @@ class PictureWatch:
         ahead, left, turned = since(then, pose)
         if now.shape != before.shape or abs(turned) > TURNED[1] or math.hypot(ahead, left) >= TURNED[2]:
             return False
-        near = range(SHIFT[0] + math.ceil(CUT[0] * len(now) * math.tan(abs(turned))) + 1)
-        alike = max(max(_alike(before, now, way, near).values()) for way in (1, -1))
-        return alike < CUT[1] and alike != 0.0      # 0: there is nothing in one of them
+        for shift in range(SHIFT[0] + math.ceil(CUT[0] * len(now) * math.tan(abs(turned))) + 1):
+            for way in (1, -1):
+                alike = _alike(before, now, way, range(shift, shift + 1))[shift]
+                if alike == 0.0 or alike >= CUT[1]:     # 0: there is nothing in one of them
+                    return False
+        return True
 
     def _judge(self, fault: str, right: float, wrong: float) -> None:
         """Adds up by how much pictures are more alike at a shift that is a fault's than at any as it should be."""
