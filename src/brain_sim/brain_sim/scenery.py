@@ -27,7 +27,6 @@ _LOOKS = {
 NEAREST, FARTHEST = 0.25, 6.0       # m from the camera at which things stand
 NAMEABLE = -2           # `thing` of clutter that a person may call a box or a cylinder of a color: nobody asks about it
 VIVID, BRIGHT = 0.35, 0.25          # saturation and value from which on clutter has a color to be called by
-MARKED, RAISED, STACKED = 0.45, 0.2, 0.35   # shares of things: with marks; on a stand; of boxes: with others on them
 _TRIES = 30
 
 
@@ -38,7 +37,6 @@ class Thing:
     Attributes:
         color, kind: numbers in COLORS and KINDS.
         x, y: of its middle (m); ``radius``: of the circle round it.
-        base: how high above the floor it stands (m).
     """
 
     color: int
@@ -46,7 +44,6 @@ class Thing:
     x: float
     y: float
     radius: float
-    base: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,8 @@ class Builder:
         height: of the camera (m).
         view: how wide it sees (rad).
         pictured: colors are what a picture shows, which is about the square root of light, and people name what they
-            see there; clutter that may be called a thing is :data:`NAMEABLE`, there are mats, and things have marks and
-            holes and stand on each other and on what is no thing. Else they are shares of light.
+            see there; clutter that may be called a thing is :data:`NAMEABLE`, and there are mats. Else they are shares
+            of light.
         bare: there are no labelled things.
     """
 
@@ -195,78 +192,17 @@ class Builder:
         at = self._place(radius)
         if at is None:
             return
-        base = self._support(at, radius) if self._pictured else 0.0
         shape = (BALL, BOX, CYLINDER, CONE)[kind] if kind < 4 else BALL
         if kind == 4:       # one color, and no shape that has a name
             for _ in range(int(rng.integers(2, 5))):
                 x, y = (at[k] + rng.normal(0, 0.5) * half[k] for k in (0, 1))
                 self._solids.append(Solid(
-                    int(rng.integers(4)), (x, y, base + half[2] * rng.uniform(0.3, 1.0)),
+                    int(rng.integers(4)), (x, y, half[2] * rng.uniform(0.3, 1.0)),
                     tuple(float(v * rng.uniform(0.3, 0.9)) for v in half), material, turn, float(rng.uniform(-1, 1)),
                     number))
         else:
-            self._put(Solid(shape, (*at, base + half[2]), half, material, turn, 0.0, number))
-        self._things.append(Thing(color, kind, *at, float(radius), base))
-        if self._pictured and kind == 1 and rng.random() < STACKED:
-            self._stack(Solid(shape, (*at, base + half[2]), half, material, turn), base + 2 * half[2], radius)
-
-    def _support(self, at: tuple[float, float], radius: float) -> float:
-        """Stands what is no thing under a thing, at times; how high that is (m)."""
-        rng = self._rng
-        if rng.random() >= RAISED:
-            return 0.0
-        half = (radius * rng.uniform(1.0, 3.0), radius * rng.uniform(1.0, 3.0), rng.uniform(0.02, 0.45))
-        half = tuple(float(v) for v in half)
-        material, turn = self._material(0.3), float(rng.uniform(-math.pi, math.pi))
-        self._solids.append(Solid(BOX, (*at, half[2]), half, material, turn))
-        return 2 * half[2]
-
-    def _stack(self, below: Solid, base: float, radius: float) -> None:
-        """Stands another box, or two, of any color on one."""
-        rng = self._rng
-        for _ in range(int(rng.integers(1, 3))):
-            color = int(rng.integers(4)) if rng.random() < 0.75 else int(rng.integers(4, len(COLORS)))
-            at = tuple(float(v + rng.normal(0.0, 0.1) * radius) for v in below.at[:2])
-            material = Material(self._light(color_of(color, rng)), -1, 1.0, below.material.gloss)
-            self._put(Solid(BOX, (*at, base + below.half[2]), below.half, material,
-                            below.turn + float(rng.normal(0.0, 0.15)), 0.0, len(self._things)))
-            self._things.append(Thing(color, 1, *at, radius, base))
-            base += 2 * below.half[2]
-
-    def _put(self, solid: Solid) -> None:
-        """Places a thing's solid; at times it has holes, prints or bands."""
-        rng = self._rng
-        self._solids.append(solid)
-        if not self._pictured or solid.shape not in (BOX, CYLINDER) or rng.random() >= MARKED:
-            return
-        if rng.random() < 0.5:      # a hole, in which it is dark
-            dark = rng.uniform(0.01, 0.3)
-            material = Material(tuple(dark * c for c in solid.material.rgb))
-        else:
-            material = self._material(0.5)
-        if solid.shape == CYLINDER:
-            half = (solid.half[0] * 1.01, solid.half[1] * 1.01, solid.half[2] * rng.uniform(0.05, 0.4))
-            up = rng.uniform(-1.0, 1.0) * (solid.half[2] - half[2])
-            self._solids.append(Solid(CYLINDER, (*solid.at[:2], solid.at[2] + up), half, material, solid.turn, 0.0,
-                                      solid.thing))
-            return
-        shape, part = (CYLINDER, BOX)[rng.integers(2)], rng.uniform(0.15, 0.75, 2)
-        off = rng.uniform(-1.0, 1.0, 2) * (1.0 - part) * (rng.random() < 0.4)
-        x, y, z = solid.half
-        for side in range(4):       # each of its faces alike, as what is made in a mold
-            deep, wide = (x, y) if side % 2 == 0 else (y, x)
-            turn = solid.turn + side * math.pi / 2
-            ahead, left, up = deep, off[0] * wide, off[1] * z
-            at = (solid.at[0] + ahead * math.cos(turn) - left * math.sin(turn),
-                  solid.at[1] + ahead * math.sin(turn) + left * math.cos(turn), solid.at[2] + up)
-            # a plate that lies on the face: its own z is ahead
-            half = (part[1] * z, part[0] * wide, 0.01 * deep)
-            self._solids.append(Solid(shape, tuple(map(float, at)), tuple(map(float, half)), material, turn,
-                                      math.pi / 2, solid.thing))
-        if rng.random() < 0.5:
-            self._solids.append(Solid(shape, (*solid.at[:2], solid.at[2] + z),
-                                      (float(part[0] * x), float(part[0] * y), 0.01 * z), material, solid.turn, 0.0,
-                                      solid.thing))
+            self._solids.append(Solid(shape, (*at, half[2]), half, material, turn, 0.0, number))
+        self._things.append(Thing(color, kind, *at, float(radius)))
 
     # -- clutter ---------------------------------------------------------------------------------------------------
 

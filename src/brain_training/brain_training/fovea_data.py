@@ -27,14 +27,12 @@ from brain_training.vision_data import (CLEAR_PIXELS, NEAR_SHARE, NOTHING, PHOTO
                                         Room, Shot, Studio, masked, shoot_scenery)
 from brain_training.looks import PLAIN
 
-GLANCES = 6             # at each picture,
-TRUE = 2                # of them at things that are there, whatever vision says
+GLANCES = 6             # at each picture
 SUREST = 4, 0.3, 0.5    # of what vision tells of, most: see brain_regions.vision.fovea.apart
 SUPER = 2               # rays of a pixel, across and down
 FINEST = 10.0           # times as many pixels as a level picture has, that cameras show at most
-PLACED, STRETCHED, WIDER = 0.17, 0.35, 0.1  # of a glance's side: standard deviations, and a mean, of what it is off
-MIDDLE = 0.7            # of half a side: what has its center within it is what is looked at
-CUT, DEEP = 0.2, 0.45   # share of glances over the edge of a camera's picture; of a side, that is cut off at most
+PLACED, STRETCHED, WIDER = 0.12, 0.3, 0.1   # of a glance's side: standard deviations, and a mean, of what it is off
+MIDDLE = 0.6            # of half a side: what has its center within it is what is looked at
 SMALL = 0.5             # of the pixels from which on vision is asked: from here on the fovea is
 SWEPT = math.radians(0.15)      # rad to a pixel of motion
 
@@ -86,13 +84,6 @@ def pictures_of(shot: Shot, eye: Eye, glances: list[Glance], rng: np.random.Gene
     return found, ids.reshape(-1, whole, whole)
 
 
-def cut(picture: np.ndarray, ids: np.ndarray, rng: np.random.Generator) -> None:
-    """Blackens one side of a glance, as if the camera's picture ended there; in place, with its ``ids``."""
-    away, quarters = int(rng.uniform(0.1, DEEP) * SIDE), int(rng.integers(4))
-    np.rot90(picture, quarters)[:away] = 0
-    np.rot90(ids, quarters)[:SUPER * away] = -1
-
-
 def label(glance: Glance, ids: np.ndarray, shot: Shot, height: float) -> tuple[int, int, float, float, float]:
     """Color, kind, and where: what is in the middle of a glance.
 
@@ -138,8 +129,8 @@ def drawn(shot: Shot, height: float, rng: np.random.Generator) -> list[Glance]:
     here = [Glance.at(bearing, math.log(away / height), math.log(wide)) for _, _, _, bearing, away, wide in shot.things
             if abs(bearing) < math.radians(58.0)]
     rng.shuffle(here)
-    there = here[:TRUE] or [Glance(rng.uniform(-1.0, 1.0), rng.uniform(-0.8, 0.1), math.exp(rng.uniform(-3.0, -0.5)))]
-    glances = [*found[:GLANCES - len(there)], *(moved(glance, rng) for glance in there)]
+    there = here[:1] or [Glance(rng.uniform(-1.0, 1.0), rng.uniform(-0.8, 0.1), math.exp(rng.uniform(-3.0, -0.5)))]
+    glances = [*found[:GLANCES - 1], moved(there[0], rng)]
     known = len(glances)
     return glances + [moved(glances[k % known], rng) for k in range(GLANCES - known)]
 
@@ -162,9 +153,6 @@ class Glances(Studio):
             shot, eye = shoot_room(room, pose, rng)
         glances = drawn(shot, eye.mount.height, rng)
         pictures, ids = pictures_of(shot, eye, glances, rng, finer(rng))
-        for picture, its in zip(pictures, ids):
-            if rng.random() < CUT:
-                cut(picture, its, rng)
         for glance, picture, its in zip(glances, pictures, ids):
             yield picture, Labels(*(np.full((1, 1), value) for value in label(glance, its, shot, eye.mount.height)))
 

@@ -33,7 +33,6 @@ from brain_wire.temporary_folder import TemporaryFolder
 
 NOTHING, UNSURE = -1, -2
 """Color labels of columns that show no object, and of those about which nothing is asked: too little to tell."""
-LEAST_ABOVE = 0.02      # of a camera's height, that it is above what a thing stands on, at least
 CLEAR_PIXELS = 10       # an object counts from so many visible pixels on
 COLUMN_SHARE = 0.34     # of the object's fullest column: columns with less are its edge, and not asked about
 NEAR_SHARE = 0.4        # of the training clips begin close to an object
@@ -271,10 +270,7 @@ def shoot_scenery(rng: np.random.Generator, eye: Eye, camera: Camera | None = No
         x, y = thing.x - built.eye[0], thing.y - built.eye[1]
         away, angle = math.hypot(x, y), math.remainder(math.atan2(y, x) - built.yaw, 2 * math.pi)
         wide = object_width(thing.radius, away)
-        # what stands higher is as far away as the place on the floor that is seen there
-        height = eye.mount.height
-        floor = away * height / max(height - thing.base, LEAST_ABOVE * height) if thing.base else away
-        things.append((number, thing.color, thing.kind, angle, floor, wide))
+        things.append((number, thing.color, thing.kind, angle, away, wide))
         pixels = int((ids == number).sum())
         if pixels:
             objects.append(SeenObject(f"thing_{number}", scenery.COLORS[thing.color], scenery.KINDS[thing.kind], angle,

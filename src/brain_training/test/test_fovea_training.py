@@ -9,9 +9,9 @@ from brain_regions.vision import weights
 from brain_regions.vision.fovea import SIDE, Fovea, Glance
 from brain_sim import scenery
 from brain_training.fovea import FoveaTask
-from brain_training.fovea_data import GLANCES, SUPER, Glances, cut, label
+from brain_training.fovea_data import GLANCES, SUPER, Glances, label
 from brain_training.trainer import Trainer
-from brain_training.vision_data import NOTHING, TEXTURES, UNSURE, Eye, Shot, shoot_scenery
+from brain_training.vision_data import NOTHING, UNSURE, Shot
 
 THING, HEIGHT = 7, 0.3
 GLANCE = Glance(0.1, -0.2, 0.3)
@@ -42,49 +42,6 @@ def test_what_is_in_the_middle_is_asked_for_with_its_place():
     ids=["nothing", "too little to tell", "clutter that has a name", "only beside"])
 def test_of_other_glances_nothing_or_that_nothing_is_there_is_asked(seen, expected):
     assert label(GLANCE, *shot(seen), HEIGHT)[0] == expected
-
-
-def test_a_glance_over_the_edge_of_a_picture_is_black_there_and_meets_nothing():
-    picture, met = np.full((SIDE, SIDE, 3), 90, np.uint8), ids(SUPER * SIDE // 2)
-    cut(picture, met, np.random.default_rng(2))
-    black, nothing = ~picture.any(-1), met < 0
-    assert 0 < black.sum() < black.size / 2 and np.array_equal(black.repeat(SUPER, 0).repeat(SUPER, 1), nothing)
-    assert black.all(0).any() or black.all(1).any()
-
-
-def test_things_in_pictured_sceneries_have_marks_and_stand_on_each_other_and_on_stands():
-    built = [scenery.Builder(np.random.default_rng(seed), TEXTURES, 0.3, 1.5, True).build() for seed in range(60)]
-    things = [(thing, [solid for solid in one.scene.solids if solid.thing == number], one)
-              for one in built for number, thing in enumerate(one.things)]
-    assert sum(len(its) > 1 and thing.kind in (1, 2) for thing, its, _ in things) > 10     # holes, prints and bands
-    raised = [one for one in things if one[0].base > 0]
-    assert len(raised) > 20 and len(raised) < len(things) / 2
-    for thing, its, one in raised:
-        below = [solid for solid in one.scene.solids if abs(solid.at[2] + solid.half[2] - thing.base) < 1e-6
-                 and math.hypot(solid.at[0] - thing.x, solid.at[1] - thing.y) < max(solid.half)]
-        assert below and all(solid.at[2] + max(solid.half) > thing.base for solid in its)
-    for seed in range(8):       # those that vision itself is trained in are as they were
-        plain = scenery.Builder(np.random.default_rng(seed), TEXTURES, 0.3, 1.5).build()
-        assert all(thing.base == 0 for thing in plain.things)
-
-
-def test_a_thing_on_a_stand_is_as_far_as_the_floor_that_is_seen_at_its_foot():
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        eye = Eye.drawn(rng)
-        state = rng.bit_generator.state
-        shot_of = shoot_scenery(rng, eye, pictured=True)
-        rng.bit_generator.state = state
-        columns = np.flatnonzero(eye.seen.any(0))
-        view = float(columns[-1] - columns[0] + 1) * math.radians(0.9375)
-        built = scenery.Builder(rng, TEXTURES, eye.mount.height, view, True).build()
-        for (*_, away, _), thing in zip(shot_of.things, built.things, strict=True):
-            real = math.hypot(thing.x - built.eye[0], thing.y - built.eye[1])
-            foot = math.atan2(thing.base - eye.mount.height, real)
-            if thing.base and foot < -0.05:
-                assert -math.atan2(eye.mount.height, away) == pytest.approx(foot, rel=0.05)
-                return
-    pytest.fail("no thing stood on anything")
 
 
 def test_glances_are_a_function_of_their_number():
