@@ -106,7 +106,7 @@ def test_whatever_the_network_answers_glances_stay_in_the_world():
         votes = [Vote(0, 0.9, [1.0, 0.0, 0.0, 0.0, 0.0], rng.uniform(-1.3, 1.3), rng.uniform(-3.0, 5.0),
                       rng.uniform(-5.0, 1.0)) for _ in range(4)]
         found, glances = fovea.closely(votes, ask)
-        assert glances == len(asked) <= fovea.MOST and all(map(math.isfinite, (v for one in found for v in one[3:])))
+        assert glances == len(asked) <= fovea.GLANCES and all(map(math.isfinite, (v for one in found for v in one[3:])))
         asked.clear()
 
 

@@ -34,7 +34,8 @@ LAYERS = Layers((
     Layer("glance_whole", 96, 128, (3, 3), (1, 1), (0, 0)),     # 128 x  1 x  1
 ), (SIDE, SIDE), (3,), 1)
 STEPS = 6               # micro-steps of a glance, from rest
-MOST = 8                # glances at a picture
+MOST = 8                # objects in a picture that are looked at,
+GLANCES = 16            # and glances at all of them
 FINER = 1.5             # times as many pixels as a level picture has for a thing, from which on a glance shows more
 MARGIN = 2.2            # times an object's width that a glance is wide
 NARROWEST, WIDEST = math.radians(2.5), math.radians(75.0)
@@ -42,8 +43,8 @@ STEEPEST = math.radians(80.0)   # that is looked up or down
 UNIT = 0.25             # of a glance's side, in which places in it are told
 SAME = 0.2              # of a glance's side: glances whose middles are so near, and whose sides alike, are one
 ALIKE = 0.4             # of the logarithms of sides
-LOOKS = 2               # at an object:
-BESIDE = 0.25           # of a glance's side: what was found farther from its middle, or is of another size,
+LOOKS = 4               # at an object:
+BESIDE = 0.12           # of a glance's side: what was found farther from its middle, or is of another size,
 SEEN = 0.02             # and as sure as this, is looked at once more
 TWICE = 0.5             # of an object's width: what is found so near it, of its color, is the same
 FLATTEST = math.radians(-1.0)   # elevation of a place on the floor above which its distance cannot be told by it
@@ -206,7 +207,7 @@ def closely(votes: Sequence[Vote], ask: Callable[[Glance], np.ndarray | None]) -
     for vote, glance in apart(votes):
         told = None
         for _ in range(LOOKS):
-            answer = ask(glance) if glances < MOST else None
+            answer = ask(glance) if glances < GLANCES else None
             if answer is None:
                 break
             (told, again), glances = glance.answered(told or vote, answer), glances + 1
