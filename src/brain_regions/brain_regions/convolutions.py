@@ -21,7 +21,7 @@ Charging = Callable[[np.ndarray], np.ndarray]
 """From float32 [pictures, rows, columns, inputs] to new float32 [pictures, rows, columns, outputs]."""
 LIBRARY = Path(__file__).with_name("_events.abi3.so")
 """Built from ``events.c`` where the package is installed with a C compiler."""
-LANES = 8               # outputs at once
+LANES = 8               # outputs at once, of which their number is filled up to a multiple
 MOST_INPUTS = 65_535
 _EVENT = np.dtype([("channel", np.uint16), ("value", np.float32)], align=True)
 
@@ -57,7 +57,7 @@ class Convolving:
     Args:
         weight: [outputs, inputs, rows, columns]; ``bias`` [outputs].
         stride, padding, dilation: of rows and columns.
-        compiled: take :func:`by_events`, where it was built and fits.
+        compiled: take :func:`by_events`, where it was built.
     """
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray, stride: Sequence[int] = (1, 1),
@@ -66,8 +66,11 @@ class Convolving:
         self._weight = np.ascontiguousarray(weight.transpose(2, 3, 1, 0), np.float32).reshape(-1, len(weight))
         self._bias = np.ascontiguousarray(bias, np.float32)
         self._rooms: dict[tuple[int, ...], _Room] = {}
-        fits = compiled and len(weight) % LANES == 0 and weight.shape[1] <= MOST_INPUTS
-        self._compiled = by_events() if fits else None
+        self._compiled = by_events() if compiled and weight.shape[1] <= MOST_INPUTS else None
+        self._outputs = len(weight)
+        if self._compiled is not None and (lacking := -self._outputs % LANES):
+            self._weight = np.pad(self._weight, ((0, 0), (0, lacking)))
+            self._bias = np.pad(self._bias, (0, lacking))
         self._shape: tuple[tuple[int, ...], _Shape, tuple[int, ...]] | None = None      # of what was heard last
         self._events: tuple[np.ndarray, np.ndarray]
 
@@ -94,7 +97,7 @@ class Convolving:
         events, counts = self._events
         self._compiled(ctypes.byref(told), x.ctypes.data, self._weight.ctypes.data, self._bias.ctypes.data,
                        found.ctypes.data, events.ctypes.data, counts.ctypes.data)
-        return found
+        return found if found.shape[-1] == self._outputs else np.ascontiguousarray(found[..., :self._outputs])
 
     def _product(self, x: np.ndarray) -> np.ndarray:
         count, shape = len(x), x.shape[1:]
