@@ -13,11 +13,11 @@ from brain_observe.doctor.frames import camera_of, lidar_of
 from brain_observe.doctor.heard import IMAGE, INFO, SCAN, Heard
 from brain_observe.doctor.scan import ends
 from brain_runtime.contract.azimuth import wrap
-from brain_runtime.contract.floor_edge import FloorEdge, Tilt
+from brain_runtime.contract.camera_mount import USUAL as UNTOLD
+from brain_runtime.contract.floor_edge import AGREED, FloorEdge, Tilt
 from brain_runtime.contract.images import LensError, lens, rgb
 
 LATE = 0.3                      # s between a picture and the scan that tells of its walls
-AGREED = math.radians(1.0)      # by which both halves of the pictures may differ
 APART = math.radians(3.0)       # from which on vision finds less
 
 
@@ -29,7 +29,7 @@ def tilt(heard: Heard) -> Tilt | str:
     pictures = [one for one in heard.came[IMAGE] if one.message is not None]
     if not scans or not pictures:
         return f"there are no {'pictures' if scans else 'scans'}"
-    edge = FloorEdge()
+    edge = FloorEdge(mount)
     for one in pictures:
         scan = min(scans, key=lambda other: abs(other.stamp - one.stamp))
         if abs(scan.stamp - one.stamp) > LATE:
@@ -42,9 +42,10 @@ def tilt(heard: Heard) -> Tilt | str:
             return str(error)
         angles, distances, _ = ends(scan.message, laser, own)
         order = np.argsort(angles)
-        edge.add(picture, seen, mount, np.column_stack([
+        edge.add(picture, seen, np.column_stack([
             np.cos(angles[order]), np.sin(angles[order])]) * distances[order, None])
-    found = edge.found()
+    guessed = mount == UNTOLD and not heard.value("camera_confirmed", False, "vision")
+    found = guessed and edge.found(high=True) or edge.found()
     if found is None:
         return (f"{len(edge)} pictures show where walls meet the floor, and no clear edge there; turn the robot slowly "
                 f"in a room with walls, within 6 m of them")
@@ -55,7 +56,8 @@ def tilt(heard: Heard) -> Tilt | str:
 
 def line(found: Tilt) -> str:
     """Line that the profile is to have."""
-    return f"shared: {{camera_pitch: {found.pitch:.4f}, camera_roll: {found.roll:.4f}}}"
+    return (f"shared: {{camera_height: {found.height:.3f}, camera_pitch: {found.pitch:.4f}, camera_roll: "
+            f"{found.roll:.4f}}}")
 
 
 def findings(heard: Heard) -> Iterator[Finding]:

@@ -11,22 +11,23 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from brain_regions import spike_trains
-from brain_regions.body import Frame
+from brain_regions.body import Body
 from brain_regions.lesions import Lesionable, LesionParameters
+from brain_regions.lidars import Lidars, Scanning, Scans
 from brain_regions.past import Past
 from brain_regions.picture_watch import PictureWatch
 from brain_regions.trained import DEVICES, Trained, TrainedParameters
 from brain_regions.vision import decode, fovea, levelling, network as network_file, weights as weight_file
 from brain_regions.vision.lessons import Lessons
 from brain_regions.vision.network import LAYERS, MICRO_STEP, sizes
+from brain_regions.vision.tilting import Tilting
 from brain_runtime.contract import images, sights
 from brain_runtime import FEATURE, SENSOR, STREAM, In, Out, ParameterError, clip_utf8, parameter
-from brain_runtime.contract.camera_mount import CameraMount, CameraParameters
+from brain_runtime.contract.camera_mount import CameraMount, CameraParameters, Mounted
 from brain_runtime.contract.declared import Network, Picture, Population, Split, Weights
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.odometry import Odometry
 from brain_runtime.contract.optics import Mount, OpticsError
-from brain_runtime.contract.robot_frames import Framed
 from brain_wire.messages import time_seconds
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ CHANNELS = ("channel", "row", "column")     # axes of the populations; columns o
 
 
 @dataclass(frozen=True)
-class VisionParameters(LesionParameters, TrainedParameters, Frame, CameraParameters):
+class VisionParameters(LesionParameters, TrainedParameters, Body, CameraParameters):
     """Choice of what is told, and place of the camera."""
 
     confidence: float = parameter(-1.0, "objects less sure are not told; below 0: the threshold of the weight file",
@@ -58,7 +59,7 @@ class Camera(NamedTuple):
     mount: Mount
 
 
-class Vision(Trained, Lesionable, Framed):
+class Vision(Trained, Lesionable, Scanning):
     """The spiking network of :mod:`brain_regions.vision.network`."""
 
     Parameters = VisionParameters
@@ -94,7 +95,7 @@ class Vision(Trained, Lesionable, Framed):
         super().configure(parameters)
         self._complained: set[str] = set()
         self._watch, self._odometry, self._past = PictureWatch(), Odometry(), Past()
-        self._camera_mount = CameraMount()
+        self._camera_mount, self._lidars, self._tilting = CameraMount(), Lidars(), Tilting(self.storage is not None)
         self._seen = np.zeros((0, 0, 3), np.uint8)      # picture of the camera that is looked at
         self._also: list[decode.Found] = []     # taught things in the picture
 
@@ -179,6 +180,7 @@ class Vision(Trained, Lesionable, Framed):
         None where there is no new one, and, with a warning, where it is refused.
         """
         self._camera_mount.hear(inbox)
+        scans = self._lidars.take(inbox, self.parameters, FRESH)
         message = inbox.get("image")
         if message is None or not inbox.new("image"):
             return None
@@ -199,8 +201,7 @@ class Vision(Trained, Lesionable, Framed):
         if pose is not None:
             self._past.put(self._odometry.stamp, pose)
             then = self._past.at(time_seconds(message.header.stamp))
-        mount, doubt, self.careful = self._camera_mount.of(self.parameters, message.header.frame_id,
-                                                           self.parameters.base_frame)
+        mount, doubt, self.careful = self._mounted(message, picture, lens, scans)
         upright = np.rot90(picture, -round(mount.roll / (math.pi / 2)))
         # how far things moved tells something only where it is known when
         if why := self._watch.take(upright, then or pose, inbox.now, then and lens.focal / upright.shape[1]):
@@ -213,6 +214,14 @@ class Vision(Trained, Lesionable, Framed):
             self._complain(doubt)
         self._seen = picture
         return sight.level(picture), Camera(sight, lens, mount)
+
+    def _mounted(self, message: Any, picture: np.ndarray, lens: Lens, scans: Scans) -> Mounted:
+        """Mounting of the camera; where nobody tells it, what walls and scans show."""
+        told = self._camera_mount.of(self.parameters, message.header.frame_id, self.parameters.base_frame)
+        if not told.guessed:
+            return told
+        self._tilting.take(picture, time_seconds(message.header.stamp), lens, scans, self._past)
+        return self._tilting.better(told)
 
     def _complain(self, what: str) -> None:
         self.trouble = clip_utf8(what, 256)
