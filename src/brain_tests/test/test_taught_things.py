@@ -52,14 +52,14 @@ def test_they_are_found_in_other_places_among_other_things(looking, examples):
             for _ in range(taught.LOOKS):
                 seen = looking.look(one.picture, state, taught.STEPS)
                 state = seen.state
-            found = made.find(one.picture, taught.rates(seen.trains), state["u"].T, one.height)
+            found = made.find(taught.Looked(one.picture, taught.rates(seen.trains), state["u"].T), one.height)
             hits = [thing for thing in found if thing.shape + 1 == NUMBERS[name]
                     and abs(thing.bearing - one.bearing) < max(math.radians(5.0), thing.width / 2)]
             right[name] += bool(hits)
             false += len(found) - len(hits)
     print(right, false, asked)
     # each of the heads looks at each of the pictures
-    assert sum(right.values()) > 0.7 * asked * len(THINGS) and false < 0.15 * asked * len(THINGS) ** 2
+    assert sum(right.values()) > 0.75 * asked * len(THINGS) and false < 0.15 * asked * len(THINGS) ** 2
 
 
 def test_a_thing_that_was_taught_by_another_name_is_known_again(looking, examples):

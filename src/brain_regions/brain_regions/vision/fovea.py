@@ -157,6 +157,17 @@ class Fovea:
         looked = self._network.look(shown, self._network.rest(), STEPS, silent)
         return looked.state["u"][0] / self._part, looked.spikes, looked.synops
 
+    def rates(self, shown: np.ndarray) -> np.ndarray:
+        """Rates of the neurons of all layers but the first at a glance, uint8 [SIDE, SIDE, 3]: float32 [rates].
+
+        Those of the second layer are averaged by fours, so that a place of the third has as many of either.
+        """
+        trains = self._network.look(shown, self._network.rest(), STEPS).trains
+        each = [train.mean(0, dtype=np.float32) for train in trains[1:]]
+        rows, columns, channels = each[0].shape
+        each[0] = each[0].reshape(rows // 2, 2, columns // 2, 2, channels).mean((1, 3))
+        return np.concatenate([one.ravel() for one in each])
+
     def votes(self, answer: np.ndarray, picture: np.ndarray, lens: Lens, mount: Mount, silent: bool = False) -> Closer:
         """Objects in what vision answered to a picture, looked at again where the camera shows more of them.
 

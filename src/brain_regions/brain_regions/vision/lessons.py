@@ -48,7 +48,7 @@ class Lessons:
         self._pictures += 1
         made = self._taught
         return [] if made is None or not made.heads else made.find(
-            picture, taught.rates(trains), answer, height)
+            taught.Looked(picture, taught.rates(trains), answer), height)
 
     def _look(self) -> None:
         try:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from brain_regions.vision.network import HEIGHT, RESOLUTION, WIDTH, directions
+from brain_regions.vision.network import HEIGHT, RESOLUTION, TOP, WIDTH, directions
 from brain_runtime.contract.images import Lens
 from brain_runtime.contract.optics import Levelled, Mount
 
@@ -60,3 +60,19 @@ def level_mount(info: Any) -> Mount | None:
         return None
     told = [float(value) for value in info.d]
     return Mount(*told) if len(told) == 4 and all(map(math.isfinite, told)) and 0.0 < told[2] <= 5.0 else None
+
+
+def cut(picture: np.ndarray, view: np.ndarray) -> np.ndarray:
+    """Picture of other directions, uint8 [rows, columns, 3], of a level one; black where that shows nothing.
+
+    Args:
+        picture: uint8 [HEIGHT, WIDTH, 3].
+        view: float[rows, columns, 3], directions of any length, as :func:`.network.directions`.
+    """
+    x = WIDTH / 2 - 0.5 - np.arctan2(view[..., 1], view[..., 0]) / RESOLUTION
+    y = (TOP - np.arctan2(view[..., 2], np.hypot(view[..., 0], view[..., 1]))) / RESOLUTION - 0.5
+    inside = (x > -1) & (x < WIDTH) & (y > -1) & (y < HEIGHT)
+    left, up = np.clip(np.floor(x), 0, WIDTH - 2).astype(int), np.clip(np.floor(y), 0, HEIGHT - 2).astype(int)
+    right, down = np.clip(x - left, 0.0, 1.0)[..., None], np.clip(y - up, 0.0, 1.0)[..., None]
+    upper, lower = (picture[row, left] * (1.0 - right) + picture[row, left + 1] * right for row in (up, up + 1))
+    return np.where(inside[..., None], np.rint(upper * (1.0 - down) + lower * down), 0).astype(np.uint8)
