@@ -163,7 +163,7 @@ class Looked(NamedTuple):
     answer: np.ndarray
 
     def glance(self, first: int, last: int, aside: float = 0.0, up: float = 0.0, grow: float = 1.0) -> np.ndarray:
-        """What a glance at some columns shows, uint8 [SIDE, SIDE, 3]: what is there stands as far as vision says."""
+        """Cuts a glance at some columns out, uint8 [SIDE, SIDE, 3]: what is there stands as far as vision says."""
         told, here = self.answer.reshape(SLOTS, ROWS, COLUMNS)[0], slice(first, last + 1)
         away = float(np.average(told[DISTANCE, here][0], weights=_sure(told[OBJECT, here][0]) + 1e-3))
         width = (last - first + 1) * RESOLUTION * WIDTH / COLUMNS
