@@ -241,7 +241,7 @@ class _Space:
 
 
 class Head(NamedTuple):
-    """What tells one thing.
+    """Discriminants of one thing.
 
     Attributes:
         number: of the thing.
