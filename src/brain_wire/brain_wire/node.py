@@ -105,6 +105,18 @@ class Node:
         self._parts.append(part)
         return part
 
+    def raw_subscription(self, told: names.Endpoint, qos: QoS) -> Subscription:
+        """A subscription to what an endpoint of others tells of; its type need not be known, and is not decoded."""
+        endpoint = names.Endpoint(self.domain, self.session.zid, self.endpoint.nid, self.session.next_number(),
+                                  names.SUBSCRIPTION, self.namespace, self.name, told.topic, told.dds_type,
+                                  told.type_hash, qos)
+        self.session.check_right(endpoint)
+        key = f"{self.domain}/{told.topic.strip('/')}/{told.dds_type}/{told.type_hash}"
+        part = Subscription(self.session, endpoint, key, told.type, wake=None, arrived=None, at_once=None,
+                            by_publisher=False, max_size=MAX_SIZE, hops=False)
+        self._parts.append(part)
+        return part
+
     def service(self, name: str, kind: str | ServiceType, arrived: Callable[[], None]) -> Service:
         """A service.
 

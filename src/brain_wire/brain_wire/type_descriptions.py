@@ -3,20 +3,25 @@
 
 Asked by hash, as rcl answers it: a type that the node has on no topic and in no service is not told. Of default values
 of fields, which hashes do not cover, nothing is known here. The texts of definitions come with our own types alone.
+What such a service of others answers is learned by :func:`learn`.
 """
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, Callable, Iterable
 
 from brain_wire import messages
-from brain_wire.definitions import IN_ARRAY, IN_BOUNDED, IN_UNBOUNDED, NUMBERS, TEXTS, Nodetype, definition_file
-from brain_wire.messages import make
+from brain_wire.definitions import (IN_ARRAY, IN_BOUNDED, IN_UNBOUNDED, NUMBERS, TEXTS, Definition, Fields, Nodetype,
+                                    add_type, definition_file, type_hash)
+from brain_wire.messages import MessageError, make
 from brain_wire.safe_text import quoted
 
 SERVICE = "type_description_interfaces/srv/GetTypeDescription"
 _PACKAGE = "type_description_interfaces/msg"
 _NESTED = 1
+_NAME, _FIELD = re.compile(r"[a-z]\w*/(?:msg|srv|action)/[A-Z]\w*", re.ASCII), re.compile(r"[A-Za-z]\w*", re.ASCII)
+MOST_TYPES, MOST_FIELDS, MOST_ELEMENTS = 200, 500, 2 ** 20      # of a description, as others send it
 
 
 def description(name: str) -> Any:
@@ -99,3 +104,62 @@ def handlers(used: Callable[[], Iterable[str]]) -> dict[str, tuple[str, Callable
                     type_sources=list(sources) if request.include_type_sources else [])
 
     return {"get_type_description": (SERVICE, get_type_description)}
+
+
+def learn(told: Any, wanted: str) -> str:
+    """Makes a type known by its ``TypeDescription``, with those that it consists of; returns its name.
+
+    What is known already stays as it is.
+
+    Args:
+        told: by whom, does not matter: it has to be what the hash is of.
+        wanted: hash of the type.
+
+    Raises:
+        MessageError: it is no description, or one of another hash; then nothing was learned.
+    """
+    each = [told.type_description, *told.referenced_type_descriptions]
+    if len(each) > MOST_TYPES:
+        raise MessageError(f"a type of {len(each)} types is not learned; {MOST_TYPES} are the most")
+    found: dict[str, Fields] = {}
+    for one in each:
+        if not _NAME.fullmatch(one.type_name) or len(one.fields) > MOST_FIELDS:
+            raise MessageError(f"{quoted(one.type_name)} is not described as a type")
+        found[one.type_name] = [_defined(one.type_name, field) for field in one.fields]
+
+    def fields_of(name: str) -> Fields:
+        return found[name] if name in found else messages.fields_of(name)
+
+    name = told.type_description.type_name
+    if (has := type_hash(name, fields_of)) != wanted:
+        raise MessageError(f"{name} is described with the hash {has}, and not {quoted(wanted)}")
+    for one, fields in found.items():
+        try:
+            known = messages.fields_of(one)
+        except MessageError:
+            continue
+        if known != fields:
+            raise MessageError(f"{one} is known here as another version")
+    for one, fields in found.items():
+        add_type(one, Definition([], fields))
+    return name
+
+
+def _defined(name: str, field: Any) -> tuple[str, tuple]:
+    """Name and definition of a described field; the inverse of :func:`_field`."""
+    kind = field.type
+    base, more = kind.type_id % IN_ARRAY, kind.type_id // IN_ARRAY * IN_ARRAY
+    texts = {number: text for text, numbers in TEXTS.items() for number in numbers}
+    numbers = {number: number_of for number_of, number in NUMBERS.items()}
+    if base == _NESTED and _NAME.fullmatch(kind.nested_type_name):
+        element: tuple = (Nodetype.NAME, kind.nested_type_name)
+    elif base in texts or base in numbers:
+        element = (Nodetype.BASE, (texts.get(base) or numbers[base], int(kind.string_capacity)))
+    else:
+        raise MessageError(f"{name} has a field of a kind that is not known here ({kind.type_id})")
+    if not _FIELD.fullmatch(field.name) or more not in (0, IN_ARRAY, IN_BOUNDED, IN_UNBOUNDED) or (
+            kind.capacity > MOST_ELEMENTS):
+        raise MessageError(f"{name} has a field {quoted(field.name)} that is none")
+    if more:
+        element = (Nodetype.ARRAY if more == IN_ARRAY else Nodetype.SEQUENCE, (element, int(kind.capacity)))
+    return field.name, element
