@@ -31,6 +31,7 @@ VERBS = {
     "teach": Verb("brain", RUN, "Teach it to see a thing of your own, which sentences may name."),
     "stop": Verb("brain", RUN, "End a region, which stays ended."),
     "start": Verb("brain", RUN, "Begin a region again that was ended by order."),
+    "teleop": Verb("brain", RUN, "Steer the robot by hand, before the brain."),
     "estop": Verb("brain", RUN, "Stop the robot until `brain release`."),
     "release": Verb("brain", RUN, "End the emergency stop."),
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),

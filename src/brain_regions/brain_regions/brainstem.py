@@ -17,6 +17,7 @@ import numpy as np
 
 from brain_regions import azimuth
 from brain_regions.base import Base
+from brain_regions.hand import Hand, HandParameters, Steered, hand_of
 from brain_regions.lidars import Scanning
 from brain_regions.obedience import Obedience
 from brain_regions.scan_watch import ScanWatch
@@ -32,13 +33,14 @@ STALE, ESTOP, REFUSED = Trace.ACTION_STALE, Trace.ACTION_ESTOP, Trace.ACTION_REF
 CALM = PASSED, LIMITED                                      # actions that need no look
 REACTION = 0.15             # s from a command to the base that follows it
 FRESH_ODOMETRY = 0.3        # s, age at which odometry no longer tells whether the robot stands
+BY_HAND = "by hand"         # reason in a trace where a person steers, and nothing is limited
 TELL_EVERY = 60.0           # s between two lines of the log about the same trouble
 HEARD_ODOMETRY = 0.5        # s, age up to which one that is refused stops the robot; none at all does not
 STANDS = (0.01, 0.03)       # m/s, rad/s, below which it does
 
 
 @dataclass(frozen=True)
-class BrainstemParameters(Base):
+class BrainstemParameters(HandParameters, Base):
     """Limits of the base and of patience."""
 
     max_linear: float = parameter(0.5, "top speed ahead", unit="m/s", low=0.0, high=2.0)
@@ -64,8 +66,8 @@ class BrainstemParameters(Base):
                               live=False)
 
 
-class Brainstem(Scanning):
-    """Passes motor's command on, limited, or stops."""
+class Brainstem(Steered, Scanning):
+    """Passes a hand's command on, where there is one, else motor's, limited, or stops."""
 
     rate = 50.0
     Parameters = BrainstemParameters
@@ -100,7 +102,8 @@ class Brainstem(Scanning):
     def initial_state(self):
         # what was published last: velocity (m/s, rad/s), and to the left (m/s)
         return {"velocity": np.zeros(2, np.float32), "sideways": np.zeros(1, np.float32),
-                "stopped": np.array([self._recorded()], np.float32), "told": np.array([-1.0], np.float32)}
+                "stopped": np.array([self._recorded()], np.float32), "told": np.array([-1.0], np.float32),
+                "hand": np.zeros(1, np.float32)}
 
     def restore(self, state):
         # Only the emergency stop outlives a restart, and the record on disk is newer than any snapshot.
@@ -148,30 +151,37 @@ class Brainstem(Scanning):
 
     def step(self, inbox, state, dt, rng):
         stopped, outbox = self._emergency(inbox, state)
-        command = inbox.get("command")
-        wanted = (0.0, 0.0, 0.0)
+        hand = hand_of(inbox, bool(state["hand"][0]), self.parameters)
+        command = inbox.get("command") if hand is None else None
+        wanted = (0.0, 0.0, 0.0) if hand is None else hand.wanted
         if command is not None:
             twist = command.twist
             wanted = (float(twist.linear.x), float(twist.linear.y), float(twist.angular.z))
         before = float(state["velocity"][0]), float(state["sideways"][0]), float(state["velocity"][1])
         self._watch(inbox, (math.hypot(*before[:2]), before[2]))
-        action, reason = self._refusal(inbox, stopped, wanted)
+        action, reason = self._refusal(inbox, stopped, wanted, hand)
         if action == REFUSED:
             self.trouble = reason
         if reason:
             linear = sideways = angular = 0.0
         else:
-            linear, sideways, angular, action, reason = self._limit(inbox, wanted, before, min(max(dt, 0.0), 0.1))
+            linear, sideways, angular, action, reason = self._limit(
+                inbox, wanted, before, min(max(dt, 0.0), 0.1), self._careful(inbox) if hand is None else "")
         sound = azimuth.sound(*wanted)
-        if self.parameters.drive == "nav2":
+        if hand is not None and action == PASSED:
+            reason = BY_HAND
+        if self.parameters.drive == "nav2" and hand is None:
             outbox |= self._hold(not any(wanted) or action not in CALM)
         else:
             outbox["cmd_vel"] = self._command(linear, angular, sideways)
+            if self.parameters.drive == "nav2":
+                outbox["lock"] = self.lock(data=True)
         outbox["trace"] = self._trace(inbox.stamp, command, action, reason, wanted[::2] if sound else (0.0, 0.0),
                                       (linear, angular))
         return outbox, {"velocity": np.array([linear, angular], np.float32),
                         "sideways": np.array([sideways], np.float32),
-                        "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32)}
+                        "stopped": np.array([stopped], np.float32), "told": np.array([stopped], np.float32),
+                        "hand": np.array([hand is not None], np.float32)}
 
     def _hold(self, held):
         """Holds a base that Nav2 drives, or lets it go: the lock first, then zeros.
@@ -246,7 +256,7 @@ class Brainstem(Scanning):
             return stopped, {"estop_status": self.estop_status(data=stopped)}
         return stopped, {}
 
-    def _refusal(self, inbox, stopped, wanted):
+    def _refusal(self, inbox, stopped, wanted, hand: Hand | None):
         p = self.parameters
         if stopped:
             return ESTOP, "emergency stop; `brain release` ends it"
@@ -258,28 +268,39 @@ class Brainstem(Scanning):
             return REFUSED, refusal
         if self._base.fault:
             return REFUSED, self._base.fault
+        if hand is None:
+            stale = self._stale(inbox)
+        else:
+            stale = "the hand on the wheel is silent" if hand.silent else ""
+        if stale:
+            return STALE, stale
+        if not azimuth.sound(*wanted):
+            return REFUSED, "the command holds no sound numbers"
+        return PASSED, ""
+
+    def _stale(self, inbox) -> str:
+        """Tells what of the brain that drives is missing; empty: nothing is."""
+        p = self.parameters
         beats = {r.message.name.rpartition("/")[2]: r for r in inbox.each("heartbeat", p.heartbeat_timeout)}
         for name in p.critical:
             beat = beats.get(name)
             if beat is None:
-                return STALE, f"no fresh heartbeat of {name}"
+                return f"no fresh heartbeat of {name}"
             if beat.message.state != Heartbeat.STATE_ACTIVE:
-                return STALE, f"{name} is not active"
+                return f"{name} is not active"
             if beat.message.stepping and beat.message.step_age > p.stuck_after:
-                return STALE, f"{name} is stuck in a step"
+                return f"{name} is stuck in a step"
         if inbox.age("command") > p.command_timeout:    # none ever came: infinite
-            return STALE, "no fresh command from motor"
-        if not azimuth.sound(*wanted):
-            return REFUSED, "the command holds no sound numbers"
-        return PASSED, ""
+            return "no fresh command from motor"
+        return ""
 
     def _careful(self, inbox) -> str:
         """Name of a region that asks for care; empty: none does."""
         return next((r.message.name.rpartition("/")[2] for r in inbox.each(
             "heartbeat", self.parameters.heartbeat_timeout) if r.message.careful), "")
 
-    def _limit(self, inbox, wanted, previous, dt):
-        p, careful = self.parameters, self._careful(inbox)
+    def _limit(self, inbox, wanted, previous, dt, careful):
+        p = self.parameters
         slow = min(self._lidar.slow, p.crawl) if careful else self._lidar.slow
         linear = min(max(wanted[0], -p.max_reverse, -slow), p.max_linear, slow)
         most = min(p.max_lateral, slow)

@@ -635,3 +635,78 @@ def test_without_fresh_odometry_it_waits_as_long_as_braking_takes(old, limits, t
                 message.pose.pose.orientation.w = 0.0
             stepper.offer("odom", message, begin - 0.05 if old[1] == -0.05 else at)
         assert bool(stepper.come_to_rest(begin + since, begin + since, since)[1]) is done
+
+
+def hand(rig, linear=0.0, angular=0.0):
+    """A hand's command, after which the rest goes on for one step."""
+    message = messages.make("geometry_msgs/msg/TwistStamped")
+    message.twist.linear.x, message.twist.angular.z = linear, angular
+    rig.host.publish("teleop/cmd_vel", message)
+    return rig.run(0.05)
+
+
+def steer(rig, seconds, *command):
+    for _ in range(round(seconds * 20)):
+        hand(rig, *command)
+    return rig
+
+
+def test_a_hand_on_the_wheel_goes_before_the_brain_and_the_brain_drives_on_when_it_is_taken_off():
+    rig = Rig().run(1.0)
+    assert rig.last == pytest.approx((0.4, 0.2))
+    steer(rig, 1.5, -0.1, 0.5)
+    assert rig.last == pytest.approx((-0.1, 0.5)) and rig.why.reason == "by hand"
+    rig.host.publish("teleop/release", messages.make("std_msgs/msg/Empty"))
+    rig.run(1.5)
+    assert rig.last == pytest.approx((0.4, 0.2)) and rig.why.reason == ""
+
+
+def test_a_hand_needs_no_brain():
+    rig = Rig()
+    rig.feed = {"scan"}
+    steer(rig, 1.0, 0.2, 0.0)
+    assert rig.last == pytest.approx((0.2, 0.0))
+    rig.feed = set()
+    assert steer(rig, 0.6, 0.2, 0.0).why.reason == "no fresh scan" and rig.last == (0.0, 0.0)
+
+
+def test_a_hand_that_falls_silent_stands_the_robot_and_only_later_the_brain_drives_on():
+    rig = steer(Rig(teleop_return=2.0).run(1.0), 1.0, 0.3, 0.0)
+    rig.run(0.4)
+    assert rig.last[0] == pytest.approx(0.3)
+    rig.run(0.3)
+    assert (rig.why.action, rig.why.reason) == (STALE, "the hand on the wheel is silent") and rig.last == (0.0, 0.0)
+    rig.run(1.2)
+    assert rig.last == (0.0, 0.0)
+    rig.run(1.5)
+    assert rig.last == pytest.approx((0.4, 0.2))
+    assert steer(rig, 1.0, 0.1, 0.0).last == pytest.approx((0.1, 0.0))      # it comes back
+
+
+def test_a_hand_is_limited_and_stopped_as_the_brain_is():
+    rig = steer(Rig(), 1.5, 9.0, -9.0)
+    assert rig.last == pytest.approx((0.5, -1.5)) and rig.why.reason == "speed limit"
+    assert told(hand(rig, math.nan, 0.0).why)[:2] == (REFUSED, "the command holds no sound numbers")
+    rig.near(0.3, beams=9)
+    steer(rig, 0.5, 0.5, 0.0)
+    assert rig.why.action == REFLEX and rig.last[0] < 0.3
+    rig.host.publish("estop", messages.make("std_msgs/msg/Bool", data=True))
+    assert steer(rig, 0.5, -0.1, 0.0).why.action == ESTOP and rig.last == (0.0, 0.0)
+
+
+def test_a_hand_takes_the_base_from_nav2():
+    rig = Rig(drive="nav2")
+    locks = []
+    rig.host.listen("drive/lock", lambda message: locks.append(message.data))
+    rig.run(1.0)
+    before = len(rig.sent)
+    assert locks[-1] is False and not any(map(any, rig.sent[-5:]))
+    steer(rig, 1.0, 0.2, 0.1)
+    assert locks[-1] is True and rig.last == pytest.approx((0.2, 0.1)) and len(rig.sent) > before + 15
+
+
+def test_a_hand_is_not_slowed_by_what_vision_does_not_know():
+    rig = Rig()
+    rig.beat["pfc"] = {"careful": True}
+    assert rig.run(1.0).last[0] == pytest.approx(0.15)
+    assert steer(rig, 1.0, 0.4, 0.0).last[0] == pytest.approx(0.4)

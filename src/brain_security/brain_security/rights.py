@@ -35,7 +35,7 @@ CHANGING = ("set_parameters", "set_parameters_atomically", "change_state")
 ACTION_SERVICES = ("send_goal", "cancel_goal", "get_result")
 ACTION_TOPICS = ("feedback", "status")
 # What people say to a brain.
-OPERATOR_SAYS = ("goal/text", "estop", "estop/release")
+OPERATOR_SAYS = ("goal/text", "estop", "estop/release", "teleop/cmd_vel", "teleop/release")
 STOP = "estop"          # a robot's own button may say it too, but not release it
 # What a robot's edge of a fleet says for the robot's devices, whatever they are, and hands on from the cloud.
 DEVICES = f"devices/{ANY}/{ANY}"

@@ -146,7 +146,8 @@ def test_vision_finds_the_mounting_that_nobody_tells_while_the_robot_turns_and_s
     host = LocalHost({"vision": vision})
     vision.storage = tmp_path       # it keeps a state: time passes while a thread of it works
     vision.configure({"camera_confirmed": False})
-    said = []
+    said, seen = [], []
+    host.listen("vision/objects", seen.append)
     for k in range(80):
         for topic, message in robot.told(0.16 * k, 1.0 + 0.1 * k).items():
             host.publish(topic, message)
@@ -159,6 +160,7 @@ def test_vision_finds_the_mounting_that_nobody_tells_while_the_robot_turns_and_s
     assert abs(found.pitch - mount.pitch) < D and abs(found.height / mount.height - 1.0) < 0.1
     assert f"{found.height:.2f} m high" in said[-1] and f"camera_pitch: {found.pitch:.3f}" in said[-1]
     assert len(said[-1]) < 256      # of which nothing is cut off
+    assert {one.source for one in seen[-1].origins} == {"camera/image_raw", "camera/camera_info", "odom"}
     # what a person says is believed before it
     vision.configure({"camera_height": 0.5, "camera_pitch": 0.21})
     for topic, message in robot.told(0.0, 20.0).items():

@@ -67,7 +67,8 @@ def test_topics_and_parameters_reach_every_process(mine, tmp_path):
     robot, graph = load_robot(mine), graphs.load("brain", "arena")
     given = robot.parameters(graph)
     assert given["brainstem"] == {"radius": 0.4, "stamped": False, "max_linear": 0.1}
-    assert given["vision"] == {"camera_x": 0.3} and given["world"] == {"stamped": False} and "camera" not in given
+    assert given["vision"] == {"radius": 0.4, "camera_x": 0.3} and given["world"] == {"stamped": False}
+    assert "camera" not in given
     file = write_parameters(given, tmp_path / "run" / "robot.params.yaml")
     own = tmp_path / "own.yaml"
     own.write_text("/**/brainstem: {ros__parameters: {max_linear: 0.2}}", encoding="utf-8")

@@ -85,8 +85,8 @@ def test_names_that_are_kept_are_refused(name):
 def test_what_people_may_do(shipped):
     found = {r.node: r for r in rights_of(replace(shipped, namespace="/"), maintainers=["ann"])}
     operator, maintainer = found["operator"], found["ann"]
-    assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/sim/episode", "/sim/mark",
-                                  "/sim/said"}
+    assert operator.publishes == {"/goal/text", "/estop", "/estop/release", "/teleop/cmd_vel", "/teleop/release",
+                                  "/sim/episode", "/sim/mark", "/sim/said"}
     assert {"/brain/heartbeat", "/camera/image_raw", "/goal/status"} <= operator.hears
     assert "/pfc/get_parameters" in operator.calls and "/pfc/set_parameters" not in operator.calls
     assert operator.commands == {"/seek"} == found["goals"].executes

@@ -34,7 +34,8 @@ HEARD = ("clock", "cmd_vel", "diagnostics", "estop", "estop/status", "imu", "joi
 TOPICS = (*HEARD, "brain/heartbeat", "brain/spikes", "brain/trace", "camera/camera_info", "camera/image_raw",
           "drive/lock", "estop/release", "goal/status", "goal/text", "lang/features", "motor/command", "motor/status",
           "parameter_events", "pfc/choice", "pfc/control", "pfc/memory", "pfc/objects", "pfc/sheet", "pfc/target",
-          "place/headings", "rosout", "sensor/features", "vision/objects", "vision/second")
+          "place/headings", "rosout", "sensor/features", "teleop/cmd_vel", "teleop/release", "vision/objects",
+          "vision/second")
 BELOW = ("inside", "sim", "_action", "_service")    # all topics below these
 OWN = "brain_interfaces/"       # types of the brain's own messages, which only the brain says
 COMMANDS = (PLAIN["string"], PLAIN["boolean"])      # types of what a person tells the brain, whatever its name is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the graph of a running brain tells to a command: names and types, found as they are asked for."""
+"""Graph of a running brain as a command sees it: names and types, found as they are asked for."""
 from __future__ import annotations
 
 import contextlib

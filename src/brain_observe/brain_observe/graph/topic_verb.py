@@ -230,9 +230,10 @@ def _measured(graph: LiveGraph, topic: str, seconds: float, as_json: bool, windo
             if time.monotonic() >= due:
                 due += EVERY
                 if not as_json:
-                    found = figures(list(came))
-                    tell(line(found) if found else f"no message of {told.topic} came" if not came else
-                         f"one message of {told.topic} came")
+                    if found := figures(list(came)):
+                        typer.echo(line(found))     # numbers alone, and a tab, as ros2cli writes them
+                    else:
+                        tell(f"{'one' if came else 'no'} message of {told.topic} came")
     except KeyboardInterrupt:
         pass
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
@@ -78,6 +78,8 @@ class Vision(Trained, Lesionable, Scanning):
     image = In("camera/image_raw", "sensor_msgs/msg/Image", SENSOR, trigger=True, device=True)
     camera_info = In("camera/camera_info", "sensor_msgs/msg/CameraInfo", SENSOR, device=True)
     odom = In("odom", "nav_msgs/msg/Odometry", SENSOR, device=True)
+    # which tell how the camera is mounted, where nobody does, and nothing of what it sees
+    scan, second_scan = (replace(port, origin=False) for port in (Scanning.scan, Scanning.second_scan))
 
     objects = Out("vision/objects", "brain_interfaces/msg/DetectedObjects", FEATURE, stamp_from="image",
                   gated=sights.GATED)

@@ -55,6 +55,7 @@ class In(Port):
             graph needs to publish it.
         feeds: names of the outputs on demand that it is needed for. It is heard only while one of them is wanted, and
             empty otherwise; ``()``: it is always heard.
+        origin: what comes makes the region's messages, so that they carry its time among their origins.
     """
 
     trigger: bool = False
@@ -63,6 +64,7 @@ class In(Port):
     every: bool = False
     device: bool = False
     feeds: tuple[str, ...] = ()
+    origin: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -279,6 +279,8 @@ class Stepper:
 
         for name, slot in self.slots.items():
             port = self.inputs[name]
+            if not port.origin:
+                continue
             if messages.has_field(port.type, "origins"):
                 for received in slot.each(0.0, math.inf):
                     for origin in received.message.origins:

@@ -42,7 +42,7 @@ They are facts of the robot that no region takes; a fake robot is made of them.
 _TEXTS = {"model", "frame", "source"}
 _MIDDLEWARE = {"rmw": str, "zenoh": bool, "bridge": str}
 LONGEST_TIMEOUT = 2.0       # s; a base that goes on longer by itself has no command timeout
-OWN = ("brain/", "estop", "goal/")     # topics by which people and the `brain` command reach a brain
+OWN = ("brain/", "estop", "goal/", "teleop/")     # topics by which people and the `brain` command reach a brain
 _REFUSED = re.compile(r"^refused:", re.MULTILINE)
 _TOPIC = re.compile(r"/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 

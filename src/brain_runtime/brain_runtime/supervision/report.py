@@ -10,7 +10,7 @@ from typing import Any
 from brain_runtime.hosts.edges import NOBODY, Edge
 from brain_runtime.run.keeper import keepers
 
-ONCE = ("estop", "goal/", "sim/")     # topics on which nothing comes for long
+ONCE = ("estop", "goal/", "sim/", "teleop/")     # topics on which nothing comes for long
 CELL = 60           # characters of a name in the table
 COLORS = {"active": "green", "gone": "red", "silent": "red", "error": "red"}
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A node with a type that no one else has: publishes it ten times a second, and tells what it consists of.
 
 Words: folder of the definitions, router, domain.
