@@ -63,7 +63,7 @@ class Camera(Region):
     """Renders what the robot sees from sim/world and sim/ground_truth; the picture's stamp is the pose's."""
 
     rate = robot.CAMERA_RATE
-    ablations = {"blind": "brain_sim.blind_camera:BlindCamera"}
+    ablations = {"blind": "brain_sim.blind_camera:BlindCamera", "moved": "brain_sim.moved_camera:MovedCamera"}
 
     world = In("sim/world", "std_msgs/msg/String", LATCHED, device=True)
     pose = In("sim/ground_truth", "nav_msgs/msg/Odometry", SENSOR, device=True)

@@ -171,7 +171,7 @@ def test_parameters_are_read_and_changed(ask):
         "fast": 0.75, "fixed": 3, "name": "it", "sizes": [1.0, 2.0]}}}
     told = ask("param", "describe", "/r1/someone", "fast", "fixed")
     assert "Max value: 2.0" in told and "Min value: 0.0" in told and "Description: how fast it goes (m/s)" in told
-    assert "Also: cannot be changed while the node is active" in told
+    assert "Additional constraints: cannot be changed while the node is active" in told
 
 
 def test_a_shell_completes_names_of_the_graph(endpoint, someone, monkeypatch):

@@ -179,9 +179,10 @@ def describe(node: Node, name: Annotated[list[str], typer.Argument(help="Names o
         return
     for one in about:
         tell(f"Parameter name: {one['name']}\n  Type: {one['type']}\n  Description: {one['description']}\n"
-             f"  Constraints:" + "".join(f"\n    {label}: {one[key]}" for label, key in (
-                 ("Read only", "read_only"), ("Min value", "low"), ("Max value", "high"), ("Also", "constraints"))
-                                         if one[key] is not None and one[key] != "" and one[key] is not False))
+             f"  Constraints:" + "\n    Read only: true" * one["read_only"] + "".join(
+                 f"\n    {label}: {one[key]}" for label, key in (
+                     ("Min value", "low"), ("Max value", "high"), ("Additional constraints", "constraints"))
+                 if one[key] not in (None, "")))
 
 
 def _about(told: Any) -> dict[str, Any]:

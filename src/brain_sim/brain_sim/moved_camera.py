@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated camera on other mountings and with other lenses, which the robot's frames and camera_info tell."""
+from __future__ import annotations
+
+import math
+import zlib
+
+import numpy as np
+
+from brain_runtime.contract.optics import Mount
+from brain_runtime.contract.ports import Out
+from brain_sim.camera_region import Camera, camera_of, fresh_pose, image_message, info_message, mover_places
+from brain_sim.description import BASE, transform
+from brain_sim.movers import put_movers
+from brain_wire.messages import time_message
+from brain_wire.qos import LATCHED
+
+LINK, OPTICAL = "moved_camera_link", "moved_camera_optical_frame"
+MOUNTS = 10
+
+
+def drawn(number: int) -> tuple[Mount, int, float]:
+    """Draws a mounting (0 to :data:`MOUNTS` less 1): 0.12 to 1.1 m high, some degrees aslant; columns, and view (rad).
+
+    A picture has three quarters as many rows as columns.
+    """
+    rng = np.random.default_rng([41, number])
+    mount = Mount(float(rng.uniform(0.0, 0.15)), 0.0, float(np.exp(rng.uniform(math.log(0.12), math.log(1.1)))), 0.0,
+                  math.radians(rng.uniform(-10.0, 20.0)), math.radians(rng.uniform(-6.0, 6.0)))
+    return mount, int(rng.choice([160, 320])), math.radians(rng.uniform(60.0, 110.0))
+
+
+class MovedCamera(Camera):
+    """A camera with one of ten mountings, by the room that it is in."""
+
+    ablations = {}
+
+    tf_static = Out("tf_static", "tf2_msgs/msg/TFMessage", LATCHED)
+
+    def step(self, inbox, state, dt, rng):
+        outbox = {}
+        if inbox.new("world") or (self.camera is None and inbox.get("world") is not None):
+            room = inbox.get("world").data
+            mount, columns, view = drawn(zlib.crc32(room.encode()) % MOUNTS)
+            self.camera = camera_of(room, columns, columns * 3 // 4, view, mount=mount) or self.camera
+            prefix, now = self.parameters.frame_prefix, time_message(inbox.stamp)
+            outbox["tf_static"] = self.tf_static(transforms=[
+                transform(BASE, LINK, (mount.x, mount.y, mount.height), (mount.roll, mount.pitch, mount.yaw), now,
+                          prefix),
+                transform(LINK, OPTICAL, (0.0, 0.0, 0.0), (-math.pi / 2, 0.0, -math.pi / 2), now, prefix)])
+        pose = fresh_pose(inbox)
+        if self.camera is None or pose is None:
+            return outbox, state
+        if (places := mover_places(inbox)) is not None:
+            put_movers(self.camera.model, self.camera.data, places)
+        picture = self.camera.render(*pose, rng if self.parameters.noise else None)
+        frame = self.parameters.frame_prefix + OPTICAL
+        return {**outbox, "image": image_message(self.image, picture, frame),
+                "info": info_message(self.info, self.camera, frame)}, state
