@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import logging
 import os
@@ -28,6 +29,13 @@ class Verbs(TyperGroup):
         if point is not None:
             return _command(name, point.load())
         return _missing(name) if name in verbs.VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds the verb that a word names; of one that there is not, those that look like it are told."""
+        near = difflib.get_close_matches(args[0], self.list_commands(ctx), 3, 0.6)
+        if near and args[0] not in self.list_commands(ctx):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the verbs under their headings, from the table."""
@@ -73,7 +81,8 @@ def _missing(name: str) -> Any:
     return _command(name, takes_more(say_so))
 
 
-app = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True,
+                  rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _tell_version(value: bool) -> None:

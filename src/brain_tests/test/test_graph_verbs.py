@@ -233,6 +233,14 @@ def test_what_a_stranger_tells_of_types_is_not_believed():
     assert len(fields_of("geometry_msgs/msg/Point")) == 3
 
 
+def test_a_type_that_is_no_name_is_not_listened_to(endpoint):
+    with open_node("odd", domain=DOMAIN, router=endpoint, patience=10) as node:
+        for kind, digest in (("**", "RIHS01_0"), ("a::msg::dds_::B_", "x/*"), ("", "RIHS01_0")):
+            told = names.Endpoint(DOMAIN, "1", 0, 0, names.PUBLISHER, "/", "it", "/topic", kind, digest, FEATURE)
+            with pytest.raises(names.NameProblem, match="no type of a topic"):
+                node.raw_subscription(told, FEATURE)
+
+
 def test_a_latched_topic_tells_what_it_kept(ask, endpoint):
     with open_node("keeper", domain=DOMAIN, router=endpoint, patience=10) as node:
         port = node.publisher("kept", "std_msgs/msg/String", QoS(reliable=True, latched=True, depth=1))

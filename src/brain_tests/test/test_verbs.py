@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from brain import verbs
 from brain.cli import app
 from brain_tests.cases import of_all
+from brain_tests.in_process import brain
 
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -66,3 +67,13 @@ def test_a_verb_that_is_not_installed_is_named_with_its_remedy(monkeypatch):
     assert "`brain dream` is in the package brain_dreams, which is not installed" in result.output
     assert "colcon build --packages-up-to brain brain_dreams" in result.output
     assert "(not installed: brain_dreams) Dream." in CliRunner().invoke(app, ["--help"]).output
+
+
+def test_a_mistyped_verb_is_told_what_looks_like_it_and_each_has_a_short_help():
+    for word, words in (("statsu", "Did you mean 'status'"), ("nothinglike", "No such command 'nothinglike'.")):
+        done = brain(word, environment={})
+        assert done.returncode == 2 and words in done.stderr
+    assert "Did you mean 'list'" in brain("topic", "lst", environment={}).stderr
+    for words in (["-h"], ["topic", "-h"], ["topic", "echo", "-h"], ["status", "-h"]):
+        done = brain(*words, environment={})
+        assert done.returncode == 0 and done.stdout.startswith("Usage: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from typing import Callable, Iterator
 
@@ -10,9 +11,13 @@ from brain_wire import messages, names
 from brain_wire.qos import FEATURE, QoS
 from brain_wire.service import QUALITY, Client, Service
 from brain_wire.services import ServiceType, service_type
+from brain_wire.safe_text import quoted
 from brain_wire.session import QUERY_TIMEOUT, Session, open_session
 from brain_wire.topics import MAX_SIZE, AtOnce, Publisher, Subscription
 from brain_wire.wakeup import Signal
+
+
+_TYPE = re.compile(r"[A-Za-z0-9_:]{1,300}", re.ASCII)     # as it stands in a key, or its hash
 
 
 class Node:
@@ -106,7 +111,13 @@ class Node:
         return part
 
     def raw_subscription(self, told: names.Endpoint, qos: QoS) -> Subscription:
-        """A subscription to what an endpoint of others tells of; its type need not be known, and is not decoded."""
+        """A subscription to what an endpoint of others tells of; its type need not be known, and is not decoded.
+
+        Raises:
+            NameProblem: what it tells is no name of a type.
+        """
+        if not (_TYPE.fullmatch(told.dds_type) and _TYPE.fullmatch(told.type_hash)):
+            raise names.NameProblem(f"{quoted(told.dds_type)} of {told.name} is no type of a topic")
         endpoint = names.Endpoint(self.domain, self.session.zid, self.endpoint.nid, self.session.next_number(),
                                   names.SUBSCRIPTION, self.namespace, self.name, told.topic, told.dds_type,
                                   told.type_hash, qos)

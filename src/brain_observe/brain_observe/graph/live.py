@@ -96,15 +96,13 @@ class LiveGraph:
         same = self.endpoints(names.PUBLISHER, topic=told.topic)
         # the least that any offers, as a subscription that asks for more hears nothing on DDS
         qos = QoS(all(one.qos.reliable for one in same if one.qos), bool(same) and all(
-            one.qos.latched for one in same if one.qos), max(qos.depth, DEPTH))
+            one.qos.latched for one in same if one.qos), DEPTH)
         if type_name and type_name != told.type:
             fail(f"{told.topic} carries {told.type}, not {type_name}", 1)
-        if decoded:
-            self.learn(told)
-        try:
-            return self.node.subscription(told.topic, told.type, qos)
-        except MessageError:    # where bytes are counted alone, a type need not be known
+        if not decoded:
             return self.node.raw_subscription(told, qos)
+        self.learn(told)
+        return self.node.subscription(told.topic, told.type, qos)
 
     def learn(self, told: names.Endpoint) -> None:
         """Asks a node what the messages of its topic consist of, where that is not known here."""

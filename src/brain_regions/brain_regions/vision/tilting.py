@@ -80,7 +80,8 @@ class Tilting:
     def _placed(self, past: Past, picture: np.ndarray, stamp: float, lens: Lens, scans: Scans) -> Any:
         """Has a picture looked at once odometry has come that is newer than it and its scan; until then, it waits."""
         scanned = time_seconds(scans.scan.header.stamp)
-        if not past.newest - LATE < min(stamp, scanned) or abs(stamp - scanned) > LATE:
+        times = stamp, scanned, past.newest
+        if not max(times) - min(times) <= LATE:     # of another clock, or nobody tells where the robot is
             return None
         if past.newest < max(stamp, scanned):
             return picture, stamp, lens, scans
@@ -96,7 +97,8 @@ class Tilting:
         # from where the robot was at the scan to where it was at the picture
         walls = complex(*there[:2]) + (distances * np.exp(1j * (angles + there[2])))[order]
         walls = (walls - complex(*here[:2])) * np.exp(-1j * here[2])
-        self._waiting.append((picture, lens, np.column_stack([walls.real, walls.imag])))
+        # a copy, since what comes by shared memory is wanted back
+        self._waiting.append((picture.copy(), lens, np.column_stack([walls.real, walls.imag])))
         if len(self._waiting) >= TOGETHER and (self._thread is None or not self._thread.is_alive()):
             pictures, self._waiting = self._waiting, []
             self._thread = threading.Thread(target=self._look, args=(self._edge, pictures), daemon=True,
