@@ -24,6 +24,7 @@ from brain_wire.qos import FEATURE, SENSOR, QoS
 from brain_wire.router import Router, free_port
 from brain_wire.server import Server
 from brain_wire.type_descriptions import MOST_TYPES, description, learn
+from brain_wire.watch import Watch
 
 DOMAIN = 83
 STRANGER = Path(__file__).parent / "programs" / "stranger.py"
@@ -177,7 +178,9 @@ def test_parameters_are_read_and_changed(ask):
 def test_a_shell_completes_names_of_the_graph(endpoint, someone, monkeypatch):
     monkeypatch.setenv("BRAIN_ROUTER", endpoint)
     monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN))
-    assert list(complete_topic("/r1/w")) == ["/r1/wished"] and list(complete_node("/r")) == ["/r1/someone"]
+    end = time.monotonic() + 30.0       # a shell waits no longer than a moment, and then has none
+    while not (complete_topic("/r1/w") == ["/r1/wished"] and complete_node("/r") == ["/r1/someone"]):
+        assert time.monotonic() < end
     monkeypatch.setenv("BRAIN_ROUTER", f"tcp/127.0.0.1:{free_port()}")
     assert complete_topic("/r1") == []      # and no line of ours in a prompt
 
@@ -189,6 +192,8 @@ def stranger(endpoint, tmp_path):
     (folder / "Inner.msg").write_text("float64[2] values\n")
     (folder / "Odd.msg").write_text("string<=8 name\nInner inner\nInner[<=4] many\nuint8[] bytes\n")
     process = subprocess.Popen([sys.executable, str(STRANGER), str(tmp_path), endpoint, str(DOMAIN)])
+    with open_node("ear", domain=DOMAIN, router=endpoint) as node, Watch(node.session, DOMAIN) as watch:
+        assert watch.wait_for(lambda watch: bool(watch.endpoints("/odd")), 30.0)
     yield process
     process.kill()
     process.wait()

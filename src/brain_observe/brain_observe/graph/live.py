@@ -18,6 +18,7 @@ from brain_wire.watch import Watch
 
 QUIET = 0.3         # s without anything new, after which the graph counts as known
 LONGEST = 3.0       # s until it does in any case
+NAMED = 1.0         # s as QUIET, where one name is waited for
 ANSWER = 3.0        # s to wait for a node's answer
 COMPLETION = 0.6    # s in which a shell wants its words
 DEPTH = 1000        # messages that wait for a command that is slow
@@ -36,15 +37,16 @@ class LiveGraph:
         self.node = node
         self._watch = Watch(node.session, node.domain)
 
-    def settle(self, longest: float = LONGEST, until: Callable[[], bool] = lambda: False) -> None:
+    def settle(self, longest: float = LONGEST, until: Callable[[], bool] | None = None) -> None:
         """Waits until nothing new comes, or ``until()`` holds."""
+        quiet = QUIET if until is None else NAMED
         end = time.monotonic() + longest
         count, since = -1, time.monotonic()
-        while (now := time.monotonic()) < end and not until():
+        while (now := time.monotonic()) < end and not (until and until()):
             self._watch.poll()
             if (size := len(self._watch.endpoints()) + len(self._watch.nodes())) != count:
                 count, since = size, now
-            elif now - since >= QUIET:
+            elif now - since >= quiet:
                 return
             time.sleep(0.02)
 
