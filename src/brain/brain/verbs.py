@@ -34,6 +34,7 @@ VERBS = {
     "teleop": Verb("brain", RUN, "Steer the robot by hand, before the brain."),
     "estop": Verb("brain", RUN, "Stop the robot until `brain release`."),
     "release": Verb("brain", RUN, "End the emergency stop."),
+    "new": Verb("brain", RUN, "Write files to begin with: a region, or a graph."),
     "demo": Verb("brain_eval", RUN, "Run a robot in a simulated room, and tell it what to find."),
     "status": Verb("brain", LOOK, "Show how each region is."),
     "topic": Verb("brain_observe", LOOK, "List, show, measure and publish topics."),
