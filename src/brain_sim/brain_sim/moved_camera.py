@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import replace
 
 import numpy as np
 
 from brain_runtime.contract.optics import Mount
 from brain_runtime.contract.ports import Out
+from brain_runtime.contract.region import Region
 from brain_sim.camera_region import Camera, camera_of, fresh_pose, image_message, info_message, mover_places
 from brain_sim.description import BASE, transform
 from brain_sim.movers import put_movers
@@ -30,30 +32,43 @@ def drawn(number: int) -> tuple[Mount, int, float]:
     return mount, int(rng.choice([160, 320])), math.radians(rng.uniform(60.0, 110.0))
 
 
+def mounted(room: str) -> tuple[Mount, int, float]:
+    """The one of :func:`drawn` that a room (the text of sim/world) has."""
+    return drawn(zlib.crc32(room.encode()) % MOUNTS)
+
+
 class MovedCamera(Camera):
-    """A camera with one of ten mountings, by the room that it is in."""
+    """A camera with one of ten mountings, by the room that it is in; :class:`MovedFrames` tells of it."""
 
     ablations = {}
 
-    tf_static = Out("tf_static", "tf2_msgs/msg/TFMessage", LATCHED)
-
     def step(self, inbox, state, dt, rng):
-        outbox = {}
         if inbox.new("world") or (self.camera is None and inbox.get("world") is not None):
             room = inbox.get("world").data
-            mount, columns, view = drawn(zlib.crc32(room.encode()) % MOUNTS)
+            mount, columns, view = mounted(room)
             self.camera = camera_of(room, columns, columns * 3 // 4, view, mount=mount) or self.camera
-            prefix, now = self.parameters.frame_prefix, time_message(inbox.stamp)
-            outbox["tf_static"] = self.tf_static(transforms=[
-                transform(BASE, LINK, (mount.x, mount.y, mount.height), (mount.roll, mount.pitch, mount.yaw), now,
-                          prefix),
-                transform(LINK, OPTICAL, (0.0, 0.0, 0.0), (-math.pi / 2, 0.0, -math.pi / 2), now, prefix)])
         pose = fresh_pose(inbox)
         if self.camera is None or pose is None:
-            return outbox, state
+            return {}, state
         if (places := mover_places(inbox)) is not None:
             put_movers(self.camera.model, self.camera.data, places)
         picture = self.camera.render(*pose, rng if self.parameters.noise else None)
         frame = self.parameters.frame_prefix + OPTICAL
-        return {**outbox, "image": image_message(self.image, picture, frame),
+        return {"image": image_message(self.image, picture, frame),
                 "info": info_message(self.info, self.camera, frame)}, state
+
+
+class MovedFrames(Region):
+    """Frames of the :class:`MovedCamera`, as a robot's driver publishes them."""
+
+    world = replace(Camera.world, trigger=True)
+    tf_static = Out("tf_static", "tf2_msgs/msg/TFMessage", LATCHED)
+
+    def step(self, inbox, state, dt, rng):
+        """Tells of them with each room."""
+        if not inbox.new("world"):
+            return {}, state
+        (mount, _, _), now = mounted(inbox.get("world").data), time_message(inbox.stamp)
+        return {"tf_static": self.tf_static(transforms=[
+            transform(BASE, LINK, (mount.x, mount.y, mount.height), (mount.roll, mount.pitch, mount.yaw), now),
+            transform(LINK, OPTICAL, (0.0, 0.0, 0.0), (-math.pi / 2, 0.0, -math.pi / 2), now)])}, state

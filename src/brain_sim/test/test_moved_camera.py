@@ -10,14 +10,14 @@ from brain_runtime.contract.frames import Frames
 from brain_runtime.contract.images import lens
 from brain_runtime.hosts.local import LocalHost
 from brain_sim.mjcf import room_xml
-from brain_sim.moved_camera import MOUNTS, OPTICAL, MovedCamera, drawn
+from brain_sim.moved_camera import MOUNTS, OPTICAL, MovedCamera, MovedFrames, drawn
 from brain_sim.room import generate_room
 from brain_wire.messages import make, time_message
 
 
 @pytest.mark.parametrize("seed", [900_020, 900_021, 900_022])
 def test_its_frames_and_its_lens_tell_its_mounting(seed):
-    host = LocalHost({"camera": MovedCamera("camera")})
+    host = LocalHost({"camera": MovedCamera("camera"), "frames": MovedFrames("frames")})
     frames, pictures, infos = Frames(), [], []
     host.listen("tf_static", frames.take)
     host.listen("camera/image_raw", pictures.append)
