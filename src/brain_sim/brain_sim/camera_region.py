@@ -62,6 +62,7 @@ def camera_of(world: str, *size: int, **more: Any) -> RayCamera | None:
 class Camera(Region):
     """Renders what the robot sees from sim/world and sim/ground_truth; the picture's stamp is the pose's."""
 
+    frame = OPTICAL
     rate = robot.CAMERA_RATE
     ablations = {"blind": "brain_sim.blind_camera:BlindCamera", "moved": "brain_sim.moved_camera:MovedCamera"}
 
@@ -86,18 +87,21 @@ class Camera(Region):
         super().configure(parameters)
         self.camera: RayCamera | None = None
 
+    def opened(self, world: str) -> RayCamera | None:
+        """The camera in a room, by the text of sim/world; None where that is none."""
+        return camera_of(world, self.parameters.width, self.parameters.height)
+
     def step(self, inbox: Inbox, state: State, dt: float, rng: np.random.Generator) -> tuple[Outbox, State]:
         """One picture, unless the room or a fresh pose is missing."""
         if inbox.new("world") or (self.camera is None and inbox.get("world") is not None):
-            p = self.parameters
-            self.camera = camera_of(inbox.get("world").data, p.width, p.height) or self.camera
+            self.camera = self.opened(inbox.get("world").data) or self.camera
         pose = fresh_pose(inbox)
         if self.camera is None or pose is None:
             return {}, state
         if (places := mover_places(inbox)) is not None:
             put_movers(self.camera.model, self.camera.data, places)
         picture = self.camera.render(*pose, rng if self.parameters.noise else None)
-        frame = self.parameters.frame_prefix + OPTICAL
+        frame = self.parameters.frame_prefix + self.frame
         image, info = image_message(self.image, picture, frame), info_message(self.info, self.camera, frame)
         return {"image": image, "info": info}, state
 

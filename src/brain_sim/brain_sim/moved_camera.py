@@ -11,9 +11,8 @@ import numpy as np
 from brain_runtime.contract.optics import Mount
 from brain_runtime.contract.ports import Out
 from brain_runtime.contract.region import Region
-from brain_sim.camera_region import Camera, camera_of, fresh_pose, image_message, info_message, mover_places
+from brain_sim.camera_region import Camera, camera_of
 from brain_sim.description import BASE, transform
-from brain_sim.movers import put_movers
 from brain_wire.messages import time_message
 from brain_wire.qos import LATCHED
 
@@ -42,20 +41,11 @@ class MovedCamera(Camera):
 
     ablations = {}
 
-    def step(self, inbox, state, dt, rng):
-        if inbox.new("world") or (self.camera is None and inbox.get("world") is not None):
-            room = inbox.get("world").data
-            mount, columns, view = mounted(room)
-            self.camera = camera_of(room, columns, columns * 3 // 4, view, mount=mount) or self.camera
-        pose = fresh_pose(inbox)
-        if self.camera is None or pose is None:
-            return {}, state
-        if (places := mover_places(inbox)) is not None:
-            put_movers(self.camera.model, self.camera.data, places)
-        picture = self.camera.render(*pose, rng if self.parameters.noise else None)
-        frame = self.parameters.frame_prefix + OPTICAL
-        return {"image": image_message(self.image, picture, frame),
-                "info": info_message(self.info, self.camera, frame)}, state
+    frame = OPTICAL
+
+    def opened(self, world):
+        mount, columns, view = mounted(world)
+        return camera_of(world, columns, columns * 3 // 4, view, mount=mount)
 
 
 class MovedFrames(Region):

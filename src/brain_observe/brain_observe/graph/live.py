@@ -6,9 +6,10 @@ import contextlib
 import difflib
 import os
 import time
-from typing import Any, Callable, Iterable, Iterator, NoReturn, TypeVar
+from pathlib import Path
+from typing import Any, Callable, Iterable, Iterator, NoReturn
 
-from brain_runtime.command.options import fail
+from brain_runtime.command.options import fail, use_domain, use_security
 from brain_wire import names
 from brain_wire.messages import MessageError, make, type_hash
 from brain_wire.node import Node, open_node
@@ -23,7 +24,6 @@ ANSWER = 3.0        # s to wait for a node's answer
 COMPLETION = 0.6    # s in which a shell wants its words
 DEPTH = 1000        # messages that wait for a command that is slow
 HIDDEN = "_"        # what begins a name that lists leave out, as ros2cli has it
-T = TypeVar("T")
 
 
 class LiveGraph:
@@ -94,7 +94,6 @@ class LiveGraph:
             decoded: its messages will be decoded: a type that is not known here is asked of its node, and the command
                 ends where that does not tell.
         """
-        qos = told.qos or QoS(reliable=False, latched=False, depth=1)
         same = self.endpoints(names.PUBLISHER, topic=told.topic)
         # the least that any offers, as a subscription that asks for more hears nothing on DDS
         qos = QoS(all(one.qos.reliable for one in same if one.qos), bool(same) and all(
@@ -160,8 +159,14 @@ def unknown(what: str, name: str, known: Iterable[str]) -> NoReturn:
 
 
 @contextlib.contextmanager
-def looking(verb: str, namespace: str, router: str | None) -> Iterator[LiveGraph]:
-    """A graph to look at, from a node that lists leave out; what keeps it from that ends the command."""
+def looking(verb: str, domain: int | None, secure: Path | None, namespace: str, router: str | None
+            ) -> Iterator[LiveGraph]:
+    """Opens a graph to look at, from a node that lists leave out, by the options that its verbs share.
+
+    What keeps it from that ends the command.
+    """
+    use_domain(domain)
+    use_security(secure)
     from brain_wire import NameProblem, NoRouter, SessionProblem
 
     try:

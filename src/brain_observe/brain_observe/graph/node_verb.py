@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from brain_observe.graph.live import complete_node, looking
-from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, tell, tell_json, use_domain,
-                                           use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, tell, tell_json)
 from brain_wire import names
 
 ACTION, GOAL = "/_action/", "_SendGoal"
@@ -36,9 +35,7 @@ def list_nodes(hidden: Annotated[bool, typer.Option("--all", "-a", help="Those w
 
     Example: brain node list
     """
-    use_domain(domain)
-    use_security(secure)
-    with looking("node", namespace, router) as graph:
+    with looking("node", domain, secure, namespace, router) as graph:
         graph.settle()
         found = graph.nodes(hidden)
     if as_json:
@@ -60,9 +57,7 @@ def info(node: Node,
 
     Example: brain node info vision
     """
-    use_domain(domain)
-    use_security(secure)
-    with looking("node", namespace, router) as graph:
+    with looking("node", domain, secure, namespace, router) as graph:
         name = graph.known_node(node)
         graph.settle()
         found: dict[str, dict[str, str]] = {heading: {

@@ -8,8 +8,7 @@ import typer
 
 from brain_observe.graph.live import LiveGraph, complete_node, looking, unknown
 from brain_observe.graph.plain import as_yaml
-from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
-                                           use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json)
 from brain_wire import names
 from brain_wire.messages import MessageError, make
 from brain_wire.parameter_services import Kind, value_message, value_of
@@ -83,12 +82,6 @@ class Parameters:
         return results[0] if results else fail(f"{self.node} did not answer what became of {name}")
 
 
-def _opened(domain: int | None, secure: Any, namespace: str, router: str | None) -> Any:
-    use_domain(domain)
-    use_security(secure)
-    return looking("param", namespace, router)
-
-
 @app.command("list")
 def list_parameters(node: Annotated[str, typer.Argument(help="Name of a node. Default: all.",
                                                         autocompletion=complete_node)] = "",
@@ -98,7 +91,7 @@ def list_parameters(node: Annotated[str, typer.Argument(help="Name of a node. De
 
     Example: brain param list motor
     """
-    with _opened(domain, secure, namespace, router) as graph:
+    with looking("param", domain, secure, namespace, router) as graph:
         if node:
             nodes = [graph.known_node(node)]
         else:
@@ -123,7 +116,7 @@ def get(node: Node, name: Name, as_json: Json = False, router: Router = None, se
 
     Example: brain param get motor max_linear
     """
-    with _opened(domain, secure, namespace, router) as graph:
+    with looking("param", domain, secure, namespace, router) as graph:
         its = Parameters(graph, graph.known_node(node))
         value = its.values([its.known(name)])[name]
     if as_json:
@@ -151,7 +144,7 @@ def set_parameter(node: Node, name: Name,
         value_message(given)
     except (yaml.YAMLError, KeyError, MessageError, TypeError, ValueError):
         fail(f"{value!r:.80} is no value of a parameter: true, 5, 0.5, text, or a list of one of these", 2)
-    with _opened(domain, secure, namespace, router) as graph:
+    with looking("param", domain, secure, namespace, router) as graph:
         its = Parameters(graph, graph.known_node(node))
         result = its.change(its.known(name), given)
     if not result.successful:
@@ -170,7 +163,7 @@ def describe(node: Node, name: Annotated[list[str], typer.Argument(help="Names o
 
     Example: brain param describe motor max_linear
     """
-    with _opened(domain, secure, namespace, router) as graph:
+    with looking("param", domain, secure, namespace, router) as graph:
         its = Parameters(graph, graph.known_node(node))
         found = its.described([its.known(one) for one in name])
     about = [_about(one) for one in found.values()]
@@ -201,7 +194,7 @@ def dump(node: Node, as_json: Json = False, router: Router = None, secure: Secur
 
     Example: brain param dump motor > motor.params.yaml
     """
-    with _opened(domain, secure, namespace, router) as graph:
+    with looking("param", domain, secure, namespace, router) as graph:
         its = Parameters(graph, graph.known_node(node))
         found = {name: list(value) if isinstance(value, tuple) else value
                  for name, value in its.values(its.names()).items() if value is not None}

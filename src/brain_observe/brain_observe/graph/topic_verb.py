@@ -11,8 +11,7 @@ import typer
 
 from brain_observe.graph.live import LiveGraph, complete_topic, looking
 from brain_observe.graph.plain import LONGEST, as_yaml, field, filled, plain
-from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json, use_domain,
-                                           use_security)
+from brain_runtime.command.options import (Domain, Json, Namespace, Router, Secure, fail, tell, tell_json)
 from brain_wire import names
 from brain_wire.messages import MessageError, decode
 from brain_wire.qos import FEATURE, QoS, incompatibility
@@ -34,12 +33,6 @@ def topic() -> None:
     """Lists, shows, measures and publishes topics."""
 
 
-def _graph(domain: int | None, secure: Any, namespace: str, router: str | None) -> Any:
-    use_domain(domain)
-    use_security(secure)
-    return looking("topic", namespace, router)
-
-
 @app.command("list")
 def list_topics(types: Annotated[bool, typer.Option("--show-types", "-t", help="Show their types, too.")] = False,
                 count: Annotated[bool, typer.Option("--count-topics", "-c", help="Tell only how many there are.")
@@ -52,7 +45,7 @@ def list_topics(types: Annotated[bool, typer.Option("--show-types", "-t", help="
 
     Example: brain topic list -t
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         graph.settle()
         found = graph.topics(hidden)
     if as_json:
@@ -74,7 +67,7 @@ def info(topic: Topic,
 
     Example: brain topic info vision/objects -v
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         name = graph.topic(topic).topic
         graph.settle()
         sides = {what: graph.endpoints(kind, topic=name) for what, kind in (
@@ -123,7 +116,7 @@ def type_of(topic: Topic, as_json: Json = False, router: Router = None, secure: 
 
     Example: brain topic type scan
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         found = graph.topic(topic)
     tell_json({"topic": found.topic, "type": found.type}) if as_json else tell(found.type)
 
@@ -142,7 +135,7 @@ def echo(topic: Topic,
 
     Example: brain topic echo vision/objects --once
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         told = graph.topic(topic) if not kind else _expected(graph, topic, kind)
         heard = graph.subscribe(told, type_name=kind)
         try:
@@ -193,7 +186,7 @@ def hz(topic: Topic, window: Annotated[int, typer.Option("--window", "-w", min=2
 
     Example: brain topic hz scan
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         _measured(graph, topic, seconds, as_json, window, _rate, _rate_line)
 
 
@@ -206,7 +199,7 @@ def bw(topic: Topic, window: Annotated[int, typer.Option("--window", "-w", min=2
 
     Example: brain topic bw camera/image_raw
     """
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         _measured(graph, topic, seconds, as_json, window, _bandwidth, _bandwidth_line)
 
 
@@ -291,7 +284,7 @@ def pub(topic: Topic,
     """
     import yaml
 
-    with _graph(domain, secure, namespace, router) as graph:
+    with looking("topic", domain, secure, namespace, router) as graph:
         try:
             given = yaml.safe_load(values)
             filled(kind, given)     # before anybody waits
